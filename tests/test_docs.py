@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx.errors import MissingExtraError
+from agentscope_rx.errors import ConfigurationError, MissingExtraError
 from tests.support.openai_server import openai_server
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +46,10 @@ def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch, tm
                 if error.extra not in NOT_EVERYWHERE:
                     raise
                 pytest.skip(f"{error.package} is not installed")
+            except ConfigurationError as error:
+                if "bwrap" not in str(error):
+                    raise
+                pytest.skip(str(error))
 
 
 async def _finish(coroutine) -> None:

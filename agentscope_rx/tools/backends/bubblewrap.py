@@ -22,7 +22,7 @@ from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
 from agentscope_rx.tools.backends.backend import Backend, Guarantee, program_folders
 from agentscope_rx.tools.backends.local import unset
 from agentscope_rx.tools.backends.masks import DeniedPath, denied_paths
-from agentscope_rx.tools.backends.mounts import HOME, SEALED, python_folders, system_words, within
+from agentscope_rx.tools.backends.mounts import HOME, SEALED, folder_above, python_folders, system_words, within
 from agentscope_rx.tools.files.dirfd import Folder
 from agentscope_rx.tools.files.globs import DenyList
 from agentscope_rx.tools.files.workspace import Workspace
@@ -82,7 +82,10 @@ class BubblewrapBackend(Backend):
         self.read: tuple[str, ...] = _readable_paths(read)
         self._readable = DenyList(readable)
         self._program, self._by_descriptor = _checked(self._bwrap())
-        self._words = (*_isolation(self._program, network), *system_words(network=network, scratch=scratch))
+        above = folder_above(root)
+        cover = () if above is None else ("--size", str(MIB), "--perms", "0755", "--tmpfs", above)
+        self._words = (*_isolation(self._program, network), *system_words(network=network, scratch=scratch), *cover)
+        self._sealed = SEALED if above is None else ("--remount-ro", above, *SEALED)
         pythons = python_folders()
         # (a link in the workspace stays one)
         self._inside = tuple(each for each in pythons if within(each, (root,)) and os.path.realpath(each) == each)
@@ -129,6 +132,7 @@ class BubblewrapBackend(Backend):
             root = held.enter_context(self.workspace.folder())
             denied = await on_worker(partial(self._denied, root), ENGINE_WORKERS)
             mounts, descriptors = self._mounts(root, denied, held)
+            sandboxed = (*self._words, *mounts, *self._sealed, "--chdir", folder.path, "--")
             return await run(
                 words,
                 cwd=where,
@@ -136,7 +140,7 @@ class BubblewrapBackend(Backend):
                 limits=limits or self.limits,
                 show=show,
                 given=given,
-                sandbox=Sandbox((*self._words, *mounts, *SEALED, "--chdir", folder.path, "--"), descriptors, user=True),
+                sandbox=Sandbox(sandboxed, descriptors, user=True),
             )
 
     def _bwrap(self) -> str:

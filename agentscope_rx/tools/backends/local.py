@@ -11,9 +11,11 @@ from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.process.environment import with_home
 from agentscope_rx.tools.process.limits import Limits
 from agentscope_rx.tools.process.run import ProcessResult, Sandbox, run
-from agentscope_rx.tools.process.supervised import can_supervise
+from agentscope_rx.tools.process.supervised import can_supervise, interpreter
 from agentscope_rx.tools.process.supervised import namespace as namespace_on
 from agentscope_rx.tools.process.watchdog import can_watch
+
+POSIX = os.name == "posix"
 
 
 class LocalBackend(Backend):
@@ -22,8 +24,8 @@ class LocalBackend(Backend):
     With `namespace`, each command runs in a PID namespace of its own, which no process leaves: always (True, which
     needs `bwrap`), never (False), or where the system can (None). Without one, a supervisor follows the processes.
 
-    Guarantees: TIME, OUTPUT, FOLDER (POSIX) and ENVIRONMENT. On Linux, of the limits that are set, MEMORY and
-    FILE_SIZE, unless this is root, who may lift them. With a namespace DESCENDANTS, TOTAL_MEMORY, PROCESSES, and, if
+    Guarantees: TIME, OUTPUT, FOLDER (POSIX) and ENVIRONMENT. Of the limits that are set, FILE_SIZE (POSIX) and MEMORY
+    (Linux), unless this is root, who may lift them. With a namespace DESCENDANTS, TOTAL_MEMORY, PROCESSES, and, if
     this is not root, HOST_PROCESSES; without one, the limits hold for commands that do not work against them.
     """
 
@@ -48,10 +50,10 @@ class LocalBackend(Backend):
     def guarantees(self) -> frozenset[Guarantee]:
         """What holds here, with these limits."""
         found = {Guarantee.TIME, Guarantee.OUTPUT, Guarantee.ENVIRONMENT}
-        if os.name == "posix":
+        if POSIX:
             found.add(Guarantee.FOLDER)
-        if can_supervise() and os.geteuid() != 0:
-            found |= {Guarantee.MEMORY, Guarantee.FILE_SIZE}
+            if interpreter() is not None and os.geteuid() != 0:
+                found |= {Guarantee.FILE_SIZE, Guarantee.MEMORY} if can_supervise() else {Guarantee.FILE_SIZE}
         if self._sandbox.words:
             found.add(Guarantee.DESCENDANTS)
             if can_watch():

@@ -25,6 +25,7 @@ from pathlib import Path
 HOME = "/home/sandbox"
 """HOME in a sandbox."""
 
+_IN_MEMORY = ("/dev/shm", "/tmp", HOME)  # noqa: S108 - the sandbox's own
 _ROOTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _STORES = ("/nix/store", "/gnu/store")
 _ETC = (
@@ -84,8 +85,20 @@ def system_words(*, network: bool, scratch: int) -> Iterator[str]:
         yield from ("--ro-bind", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf")
     yield from ("--proc", "/proc", "--dev", "/dev")
     size = str(scratch)
-    for path, mode in (("/dev/shm", "1777"), ("/tmp", "1777"), (HOME, "0700")):  # noqa: S108 - the sandbox's own
-        yield from ("--size", size, "--perms", mode, "--tmpfs", path)
+    for path in _IN_MEMORY:
+        yield from ("--size", size, "--perms", "0700" if path == HOME else "1777", "--tmpfs", path)
+
+
+def folder_above(root: str) -> str | None:
+    """The topmost folder in a folder in memory that leads to the workspace; None if there is none.
+
+    It is made read-only: what a command writes there would be lost without a word.
+    """
+    for memory in _IN_MEMORY:
+        if within(root, (memory,)):
+            above = os.path.join(memory, Path(root).relative_to(memory).parts[0])
+            return None if above == root else above
+    return None
 
 
 SEALED = ("--remount-ro", "/", "--remount-ro", "/dev", "--remount-ro", "/proc")
