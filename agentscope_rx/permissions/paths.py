@@ -38,6 +38,9 @@ class PathReading:
     def names(self) -> tuple[str, ...] | None:
         """The names below the root; None for a path that cannot be read narrowly."""
         text = self.text
+        if unquote(text) != text:
+            # another tool than a file tool may decode it
+            return None
         if self.root is not None and self.base is not None:
             if os.path.isabs(text):
                 if os.path.normpath(text) != text.rstrip("/") or not _is_below(text, self.root):

@@ -1,4 +1,4 @@
-"""`PermissionsHook` and `rules.policy` in runs: verdicts, "always", edits, memory of approvals, levels of sub-agents."""
+"""`PermissionsHook` and `rules.policy` in runs: verdicts, "always", edits, remembered approvals, sub-agents."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ def friday(folder: Path, rules: PermissionRules, *turns: object, **options) -> R
     return ReActAgent("Friday", ScriptedModel(*turns), toolkit=toolkit, **options)
 
 
+def written_in(folder: Path) -> list[str]:
+    return sorted(str(each.relative_to(folder)) for each in folder.rglob("a"))
+
+
 def rules_in(folder: Path, **given) -> PermissionRules:
     return PermissionRules.load(workspace_in(folder), **given)
 
@@ -49,7 +53,7 @@ def test_each_call_runs_waits_or_is_refused(tmp_path: Path):
         assert kinds(agent) == [ToolResultKind.REJECTED, None]
         assert "'*(secrets/**)' denies it" in results(agent.memory.messages)[0].text
         assert (await agent.call(Approve(reply.pending_calls[0]))).text == "Done."
-        assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("a")) == ["notes/a", "src/a"]
+        assert written_in(tmp_path) == ["notes/a", "src/a"]
         assert_whole(agent)
 
     run_virtual(main())
@@ -194,7 +198,7 @@ def test_rules_hold_three_levels_deep(tmp_path: Path):
         waiting = [each for each in reply.pending_calls if each.name == "write_file"]
         assert [each.input["path"] for each in waiting] == ["notes/a"] and waiting[0].id.count("/") == 2
         assert (await agent.call(Approve(waiting[0]))).text == "All done."
-        written = sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("a"))
+        written = written_in(tmp_path)
         assert written == ["notes/a", "src/a"]
 
     run_virtual(main())
@@ -214,7 +218,7 @@ def test_no_level_widens_what_another_restricts(tmp_path: Path, strict: int, ver
     run_virtual(main())
 
 
-def test_a_parent_allows_a_child_nothing_that_the_child_asks_about(tmp_path: Path):
+def test_a_parent_allows_a_child_nothing(tmp_path: Path):
     async def main() -> None:
         everything = PermissionRules(allow=["*"])
         (tmp_path / "src").mkdir()
