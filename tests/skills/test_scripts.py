@@ -18,6 +18,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import ActingChunkEvent
 from agentscope_rx.skills import PackageSkills, Skill, SkillScripts, SkillsHook, UserSkills, WorkspaceSkills
 from agentscope_rx.testing import call
+from agentscope_rx.tools.backends import BubblewrapBackend
 from tests.skills.parts import asked, friday, installed, load, put, put_skill, texts
 
 REPORT = """
@@ -66,7 +67,7 @@ def script(path: str, version: str, *args: str, name: str = "tools") -> object:
 
 
 def copies() -> list[str]:
-    return [each for each in os.listdir(tempfile.gettempdir()) if each.startswith("agentscope-rx-skill-")]
+    return [each for each in os.listdir(tempfile.gettempdir()) if each.startswith("agentscope-rx-home-")]
 
 
 def test_scripts_are_not_run_unless_asked_for(work: Path):
@@ -84,6 +85,30 @@ def test_a_script_runs_in_the_workspace(work: Path):
     assert report == ("hello ['a b', '*'] False None\n['SKILL.md', 'notes.txt', 'scripts'] work\n(exit code 0)")
     assert shell == "shell $HOME;x\n(exit code 3)"
     assert not copies() and not list(work.iterdir())
+
+
+def test_a_script_runs_in_a_sandbox(work: Path):
+    """The files of the skill get there without a mount, and nothing else of the user does."""
+    try:
+        backend = BubblewrapBackend(work)
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    text = (
+        "import os, socket\nfrom helper import GREETING\n"
+        f"print(GREETING, os.path.exists({str(work.parent / 'home')!r}), os.listdir('.'))\n"
+        "open('made.txt', 'w').write('x')\n"
+        "try: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError as error: print('no network')\n"
+    )
+    put(work.parent / "home" / "skills" / "tools", {"scripts/look.py": text})
+    hooked = SkillsHook(
+        UserSkills(work.parent / "home" / "skills"),
+        run_scripts=SkillScripts(backend=backend, requires_approval=False),
+    )
+    assert "It runs in a sandbox. There is no network." in hooked.tools()[2].description
+    known = version(hooked)
+    look, shell = asked(hooked, script("scripts/look.py", known), script("scripts/go.sh", known, "x"))
+    assert look == "hello False []\nno network\n(exit code 0)" and shell == "shell x\n(exit code 3)"
+    assert (work / "made.txt").read_text() == "x"
 
 
 @pytest.mark.parametrize("zipped", [False, True], ids=["folder", "zip"])
@@ -276,6 +301,8 @@ def test_a_workspace_skill_cannot_be_changed_after_approval(work: Path):
         {"interpreters": {".rb": "ruby"}},
         {"interpreters": {".rb": []}},
         {"requires_approval": 1},
+        {"env": {"HOME": "/"}},
+        {"backend": 1},
     ],
 )
 def test_wrong_options_are_refused(tmp_path: Path, options):
