@@ -88,6 +88,13 @@ EXPECTED = {
         "finished",
         "- [x] Dig the south bed",
     ],
+    "skills.py": [
+        "to approve: scripts/fares.py of ferry-fares with ['oslo-kiel', '2', '2']",
+        "the model saw: ['ferry-fares']",
+        "load_skill: Skill ferry-fares",
+        "run_skill_script: 324.00 euros, with a group discount",
+        "Purser: Oslo to Kiel costs you 324 euros, with the discount for groups.",
+    ],
     "mcp_tools.py": [
         "tools: garden_water, garden_repot",
         "  (watering the fern)",

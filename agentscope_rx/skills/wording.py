@@ -92,7 +92,7 @@ def loaded_text(
 ) -> str:
     """The result of `load_skill`: what the skill has, then its instructions; `version` if its scripts can be run."""
     info = skill.info
-    lines = [f"Skill {info.name} (from: {skill.source})"]
+    lines = [f"Skill {info.name}"]
     if info.compatibility:
         lines.append(f"It needs: {_plain(info.compatibility)}")
     if info.allowed_tools:

@@ -108,7 +108,7 @@ def test_a_skill_is_loaded_and_its_files_are_read(folder: Path):
         read("trip", "empty.txt"),
     )
     assert loaded == (
-        "Skill trip (from: workspace)\n"
+        "Skill trip\n"
         "Its files, which read_skill_file reads when you need them:\n"
         "- assets/data.bin (150 bytes)\n- assets/map.png (28 bytes)\n- empty.txt (0 bytes)\n"
         "- references/fares.md (7 bytes)\n- references/long.md (48,893 bytes)\n"
