@@ -23,6 +23,8 @@ from agentscope_rx.skills.skill import Skill
 from agentscope_rx.skills.source import FoundSkill, GivenSkills, SkillScan, SkillSource
 from agentscope_rx.tools.files.workspace import Workspace
 
+_UNKNOWN: tuple[object, SkillScan] = object(), SkillScan()
+
 AnySource = SkillSource | Workspace | Skill | str | os.PathLike[str]
 """A source, or what one is made of: a workspace, a skill, the path of a folder that holds skills."""
 
@@ -58,15 +60,16 @@ class SkillCatalog:
 
     def read(self) -> Skills:
         """The skills now; the same object if nothing has changed. It blocks."""
+        # not under the lock: a source that hangs must not hold the readers that come later
+        fresh = [
+            (index, stamp, _scan(source))
+            for index, source in enumerate(self.sources)
+            if (stamp := _stamp(source)) != self._known.get(index, _UNKNOWN)[0]
+        ]
         with self._lock:
-            changed = self._skills is None
-            for index, source in enumerate(self.sources):
-                stamp = _stamp(source)
-                known = self._known.get(index)
-                if known is None or known[0] != stamp:
-                    self._known[index] = stamp, _scan(source)
-                    changed = True
-            if self._skills is None or changed:
+            for index, stamp, scan in fresh:
+                self._known[index] = stamp, scan
+            if self._skills is None or fresh:
                 self._skills = _merged([self._known[index][1] for index in range(len(self.sources))])
             return self._skills
 
