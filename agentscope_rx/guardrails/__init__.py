@@ -7,6 +7,7 @@ from agentscope_rx.guardrails.personal_data import PersonalData
 from agentscope_rx.guardrails.port import Guardrail, guardrail
 from agentscope_rx.guardrails.secret_scan import Secrets
 from agentscope_rx.guardrails.text_guardrail import Span, TextGuardrail
+from agentscope_rx.guardrails.untrusted import UntrustedResults
 from agentscope_rx.guardrails.verdict import PASS, Finding, Verdict
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Secrets",
     "Span",
     "TextGuardrail",
+    "UntrustedResults",
     "Verdict",
     "guardrail",
 ]
