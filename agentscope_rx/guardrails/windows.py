@@ -88,7 +88,20 @@ class Pending:
 class Windows(OperatorSink):
     """The sink of a model call: passes `Window`s and, as they are, all responses without text."""
 
-    __slots__ = ("_calls", "_ids", "_open", "_options", "_pending", "_scope", "_sink", "_tail", "_timer", "generation")
+    __slots__ = (
+        "_calls",
+        "_due",
+        "_ended",
+        "_ids",
+        "_open",
+        "_options",
+        "_pending",
+        "_scope",
+        "_sink",
+        "_tail",
+        "_timer",
+        "generation",
+    )
 
     def __init__(self, options: WindowOptions, sink: Sink[ChatResponse | Window], scope: Scope) -> None:
         super().__init__()
@@ -100,6 +113,8 @@ class Windows(OperatorSink):
         self._open: Channel | None = None
         self._tail: tuple[Channel, float] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._ended = False
         # the indexes of calls of the response tool
         self._calls: set[int] = set()
         self._ids: set[str] = set()
@@ -127,6 +142,8 @@ class Windows(OperatorSink):
     def on_completed(self) -> None:
         self._upstream = None
         self._flush()
+        # a check may still be in progress: what it leaves held is judged with the last window
+        self._ended = True
         self._stop_timer()
         if not self.disposed:
             self._sink.on_completed()
@@ -137,8 +154,10 @@ class Windows(OperatorSink):
 
     def held(self, channel: Channel, since: float | None) -> None:
         """The end of a window is held since then, although it was judged; None: nothing is."""
-        self._tail = None if since is None or self.disposed else (channel, since)
-        self._arm()
+        if since is not None and channel == self._open:
+            # (else the window that ends the block has been cut already, and takes it along)
+            self._tail = (channel, since)
+            self._arm()
 
     # --- pieces -------------------------------------------------------------------------------------------------------
 
@@ -249,10 +268,15 @@ class Windows(OperatorSink):
 
     def _arm(self) -> None:
         since = None if self._options.whole else self._since()
-        if since is None or self._timer is not None or self.disposed:
+        if since is None or self.disposed or self._ended:
             return
-        left = since + self._options.max_delay - self._scope.loop.time()
-        self._timer = self._scope.call_later(max(left, 0.0), self._passed)
+        due = since + self._options.max_delay
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._scope.call_later(max(due - self._scope.loop.time(), 0.0), self._passed)
 
     def _passed(self) -> None:
         self._timer = None
