@@ -4,7 +4,8 @@
 
 Needed are: the messages of calls that have no result yet, the last user message, and the message that carries the
 summary. The newest are at least the window, and at most about twice as many: they grow with the conversation, and are
-cut back to the window, never between a call and its results, and never within what follows the last user message.
+cut back to the window, never between a call and its results, and never within what follows the last user message. Of
+that, only what a summary stands for may go: so a run of any length that compacts its conversation keeps a short tail.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentscope_rx.memory.views import groups, has_marks, summary_carrier, transient_in
+from agentscope_rx.memory.views import groups, has_marks, summary_carrier, transient_in, without_dropped
 from agentscope_rx.memory.window import ids_in
 from agentscope_rx.messages import History, Msg, MsgRole
 
@@ -102,6 +103,8 @@ class Tail:
         sizes = [row.tokens if by_tokens else 1 for row in self.rows]
         if sum(sizes) <= 2 * window:
             return self
+        if self.needed.summary is not None and (short := self._without_compressed()) is not self:
+            return short.trimmed(window, by_tokens=by_tokens)
         user = self.needed.user
         orphans: frozenset[str] = frozenset()
         at = cut_at(self.rows, sizes, window)
@@ -113,7 +116,17 @@ class Tail:
             # the run in progress still uses all of its messages
             at = next((n for n, row in enumerate(self.rows) if row.position >= user), 0)
             at = cut_at(self.rows, sizes, sum(sizes[at:]), orphans) or 0
-        kept = tuple(row for n, row in enumerate(self.rows) if n >= at or row.position in self.needed.positions)
+        needed = self.needed.positions
+        return self._with(tuple(row for n, row in enumerate(self.rows) if n >= at or row.position in needed))
+
+    def _without_compressed(self) -> Tail:
+        """Without the messages that the summary stands for: no request sends them."""
+        left = {id(message) for message in without_dropped(self.messages, summarized=True)}
+        needed = self.needed.positions
+        kept = tuple(row for row in self.rows if id(row.message) in left or row.position in needed)
+        return self._with(kept)
+
+    def _with(self, kept: tuple[Row, ...]) -> Tail:
         if len(kept) == len(self.rows):
             return self
         return replace(self, rows=kept, messages=[row.message for row in kept])

@@ -1,0 +1,55 @@
+"""A run of many rounds that compacts its conversation in a database: requests as in memory, and a short tail."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentscope_rx import InMemoryMemory, Memory, ReActAgent, ToolUseBlock, tool
+from agentscope_rx.memory import TokenWindow
+from agentscope_rx.memory.sql import SqlMemory
+from agentscope_rx.testing.scripted_model import ScriptedModel, ScriptedRequest
+from tests.agent.compacting import Compacts, summarized, texts
+
+ROUNDS = 150
+
+
+@tool(name="weather")
+async def sunny(city: str) -> str:
+    """The weather."""
+    return "sunny"
+
+
+async def sent_in(memory: Memory) -> list[list[str]]:
+    """What the requests of one run of many rounds have sent."""
+    sent: list[list[str]] = []
+
+    def turn(request: ScriptedRequest) -> ToolUseBlock | str:
+        sent.append(texts(request.messages))
+        return ToolUseBlock(f"c{len(sent)}", "weather", {"city": "Oslo"}) if len(sent) < ROUNDS else "done"
+
+    compacts = Compacts(lambda request: summarized(request, 4, f"summary {request.iteration}"), above=15)
+    model = ScriptedModel(turn, repeat=True)
+    await ReActAgent("F", model, tools=[sunny], memory=memory, max_iters=ROUNDS + 1, hooks=[compacts]).call("hi")
+    return sent
+
+
+@pytest.mark.parametrize("window", [20, TokenWindow(300)], ids=["messages", "tokens"])
+def test_a_long_run_keeps_a_short_tail(window: int | TokenWindow, tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/memory.db"
+
+    async def main() -> None:
+        memory = SqlMemory(url, "k", window=window)
+        assert await sent_in(memory) == await sent_in(InMemoryMemory())
+        assert len(await memory.get()) < 60 and await memory.count() == 2 * ROUNDS
+        # all of it is there, and another process goes on with the same view
+        assert [each.id async for each in memory.read()].index((await memory.get())[0].id) == 0
+        other = SqlMemory(url, "k", window=window)
+        assert await other.compressed_summary() == await memory.compressed_summary() != ""
+        assert await other.count() == len([each async for each in other.read()]) == 2 * ROUNDS
+        await memory.close()
+        await other.close()
+
+    asyncio.run(main())
