@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from contextvars import copy_context
 from inspect import isawaitable
 from typing import cast
@@ -15,7 +15,9 @@ from agentscope_rx.events import ContextEvent
 from agentscope_rx.hooks.base import Hook
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.hooks.error_notes import add_note
+from agentscope_rx.memory.views import summary_carrier
 from agentscope_rx.messages import TRANSIENT, Msg
+from agentscope_rx.messages.history import same_beginning
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_awaitable, just, throw
 
 
@@ -77,6 +79,16 @@ def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tu
         if not isinstance(event, ContextEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _problem(hook, f"gave {event!r:.60} as an event, not a ContextEvent")
     return tuple(changed.values())
+
+
+def is_outdated(replaced: Iterable[Msg], asked: Sequence[Msg], history: Sequence[Msg]) -> bool:
+    """True if others have changed these messages or the summary since the hook was asked: theirs would be lost."""
+    if asked is history or same_beginning(asked, history) == len(asked):
+        return False
+    ids = {message.id for message in replaced}
+    before, now = ({each.id: each.metadata for each in messages if each.id in ids} for messages in (asked, history))
+    one, other = summary_carrier(asked), summary_carrier(history)
+    return before != now or (one and one.id) != (other and other.id)
 
 
 def _problem(hook: Hook, text: str) -> HookError:

@@ -320,3 +320,22 @@ def test_the_summary_of_a_sub_agent_counts_for_the_outer_run():
     outer = ReActAgent("Boss", model, tools=[inner.as_tool("search")])
     events = run_virtual(events_of(outer, "hi"))
     assert fold(events).usage.input_tokens == 1_000
+
+
+def test_a_compaction_does_not_undo_what_others_did_meanwhile():
+    """Its summary would not cover what they have compressed."""
+    given = [Msg.user(f"old {number}") for number in range(6)]
+    slow = Compacts(lambda request: summarized(request, 5, "slow"), delay=5, above=6, why=["round"])
+    model = ScriptedModel("done")
+    friday = agent(model, hooks=[slow], memory=InMemoryMemory(given))
+
+    async def main() -> list[Event]:
+        running = asyncio.ensure_future(events_of(friday, "hi"))
+        await asyncio.sleep(2)
+        await friday.memory.compress([each.id for each in given[:4]], "by hand")
+        return await running
+
+    events = run_virtual(main())
+    (event,) = contexts(events)
+    assert "meanwhile" in event.error and "memory" not in types(events)
+    assert requests(model)[0] == ["by hand", "old 4", "old 5", "hi"]

@@ -27,7 +27,7 @@ from agentscope_rx.agent.system_prompt import SystemPrompt, system_message
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
 from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
 from agentscope_rx.hooks import Hook
-from agentscope_rx.hooks.ask_to_compact import changes_of, compaction_of
+from agentscope_rx.hooks.ask_to_compact import changes_of, compaction_of, is_outdated
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest, CompactionWhy
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.history import same_beginning
@@ -49,6 +49,9 @@ from agentscope_rx.reactive import (
     then,
     throw,
 )
+
+OUTDATED = "Others have changed the marks of the conversation meanwhile; nothing was replaced."
+"""The error of the steps of a compaction that would undo what others have done."""
 
 _COUNTED = "tokens of the latest request"
 _REFUSED = "request that was too long"
@@ -95,14 +98,15 @@ class Compacting:
         if run.interrupted:
             return empty()
 
-        def ask(history: Sequence[Msg]) -> Flow[Compaction]:
-            return compaction_of(hook, self._request(history)).pipe(take_until(run.interruption.event))
+        def ask(history: Sequence[Msg]) -> Flow[Event]:
+            answer = compaction_of(hook, self._request(history)).pipe(take_until(run.interruption.event))
+            return answer.pipe(concat_map(partial(take, history)))
 
-        def take(compaction: Compaction) -> Flow[Event]:
+        def take(asked: Sequence[Msg], compaction: Compaction) -> Flow[Event]:
             # others may have changed the memory meanwhile
-            return run.history().pipe(concat_map(partial(self._write, hook, compaction)))
+            return run.history().pipe(concat_map(partial(self._write, hook, compaction, asked)))
 
-        return run.history().pipe(concat_map(ask), concat_map(take))
+        return run.history().pipe(concat_map(ask))
 
     def _request(self, history: Sequence[Msg]) -> CompactionRequest:
         run, conversation = self._run, self._run.conversation
@@ -123,10 +127,14 @@ class Compacting:
             error=self._error,
         )
 
-    def _write(self, hook: Hook, compaction: Compaction, history: Sequence[Msg]) -> Flow[Event]:
+    def _write(self, hook: Hook, compaction: Compaction, asked: Sequence[Msg], history: Sequence[Msg]) -> Flow[Event]:
         run = self._run
         replaced = changes_of(hook, compaction, history)
         events = [event.replace(source=run.source) for event in compaction.events]
+        if replaced and is_outdated(replaced, asked, history):
+            # a run that overlaps with this one has compacted: the next request is asked about with what that has left
+            replaced = ()
+            events = [event.replace(error=event.error or OUTDATED) for event in events]
         for event in events:
             if event.usage is not None:
                 run.usage.add_model_call([(event.model_name or None, event.usage)], self._agent.model.model_name)
