@@ -18,23 +18,30 @@ from agentscope_rx.hooks.error_notes import add_note
 from agentscope_rx.memory.views import summary_carrier
 from agentscope_rx.messages import TRANSIENT, Msg
 from agentscope_rx.messages.history import same_beginning
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_awaitable, just, throw
+from agentscope_rx.reactive import Flow, catch, concat_map, empty, flow, from_awaitable, just, throw
 
 
-def compaction_of(hook: Hook, request: CompactionRequest) -> Flow[Compaction]:
-    """The answer of the hook, as a Flow. A context variable that the hook sets stays within it.
+def ask(hook: Hook, request: CompactionRequest) -> object:
+    """What the hook answers; its error gets a note that names it. A context variable that it sets stays within it."""
+    try:
+        return copy_context().run(hook.compact, request)
+    except Exception as error:
+        add_note(error, hook, "compact", request.source.agent)
+        raise
 
-    Signals: at most one compaction; the error of the hook, with a note that names it; `HookError` for other answers.
+
+def compaction_in(hook: Hook, agent: str, answer: object) -> Flow[Compaction]:
+    """The compaction in the answer of a hook of this agent.
+
+    Signals: at most one; the error of the hook, with a note that names it; `HookError` for other answers.
     Cancels: the work of the hook.
     """
-
-    def ask() -> Flow[object]:
-        answer: object = copy_context().run(hook.compact, request)
-        if isinstance(answer, abc.ObservableBase):
-            return flow(cast("Observable[object]", answer))
-        if isawaitable(answer):
-            return from_awaitable(cast("Awaitable[object]", answer))
-        return just(answer)
+    if isinstance(answer, abc.ObservableBase):
+        found = flow(cast("Observable[object]", answer))
+    elif isawaitable(answer):
+        found = from_awaitable(cast("Awaitable[object]", answer))
+    else:
+        found = just(answer)
 
     def only(found: list[object]) -> Flow[Compaction]:
         given = [each for each in found if each is not None]
@@ -45,8 +52,8 @@ def compaction_of(hook: Hook, request: CompactionRequest) -> Flow[Compaction]:
             raise _problem(hook, f"returned {what}, not one Compaction, or None for nothing to do")
         return just(given[0])
 
-    answered = defer(ask).pipe(ops.take(2), ops.to_list(), concat_map(only))
-    return answered.pipe(catch(lambda error: throw(add_note(error, hook, "compact", request.source.agent))))
+    answered = found.pipe(ops.take(2), ops.to_list(), concat_map(only))
+    return answered.pipe(catch(lambda error: throw(add_note(error, hook, "compact", agent))))
 
 
 def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tuple[Msg, ...]:

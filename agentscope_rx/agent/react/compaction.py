@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 from agentscope_rx.agent.leasing import closing
 from agentscope_rx.agent.persistence import save
@@ -27,7 +27,7 @@ from agentscope_rx.agent.system_prompt import SystemPrompt, system_message
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
 from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
 from agentscope_rx.hooks import Hook
-from agentscope_rx.hooks.ask_to_compact import changes_of, compaction_of, is_outdated
+from agentscope_rx.hooks.ask_to_compact import ask, changes_of, compaction_in, is_outdated
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest, CompactionWhy
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.history import same_beginning
@@ -49,6 +49,9 @@ from agentscope_rx.reactive import (
     then,
     throw,
 )
+from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
+
+T = TypeVar("T")
 
 OUTDATED = "Others have changed the marks of the conversation meanwhile; nothing was replaced."
 """The error of the steps of a compaction that would undo what others have done."""
@@ -89,24 +92,52 @@ class Compacting:
         `HookError`.
         Cancels: the work of the hook; a write that has begun runs to its end.
         """
-        hooks = self._run.hooks
-        asked = concat(*(defer(partial(self._ask, hook)) for hook in hooks.compacting))
-        return hooks.watched(MemoryEvent, hooks.watched(ContextEvent, asked))
 
-    def _ask(self, hook: Hook) -> Flow[Event]:
-        run = self._run
-        if run.interrupted:
+        def nothing() -> Flow[Event]:
             return empty()
 
-        def ask(history: Sequence[Msg]) -> Flow[Event]:
-            answer = compaction_of(hook, self._request(history)).pipe(take_until(run.interruption.event))
-            return answer.pipe(concat_map(partial(take, history)))
+        return defer(lambda: self.then(nothing))
 
-        def take(asked: Sequence[Msg], compaction: Compaction) -> Flow[Event]:
+    def then(self, following: Callable[[], Flow[T]]) -> Flow[Event | T]:
+        """`events`, then `following()`: returned at once if no hook has anything to do, which saves the operators.
+
+        Part of a subscription (see `onward`): the hooks are asked now.
+        """
+        return self._ask(0, following)
+
+    def _ask(self, index: int, following: Callable[[], Flow[T]]) -> Flow[Event | T]:
+        """The hooks from `index` on."""
+        run = self._run
+        hooks = run.hooks.compacting
+        while index < len(hooks) and not run.interrupted:
+            hook = hooks[index]
+            index += 1
+            known = reduced(run.history())
+            if type(known) is Immediate:
+                history = cast("Sequence[Msg]", known.value)
+                answer = ask(hook, self._request(history))
+                if answer is None:
+                    continue
+                events = self._answered(hook, history, answer)
+            else:
+                events = concat_map(partial(self._ask_later, hook))(cast("Flow[Sequence[Msg]]", known))
+            watched = run.hooks.watched(MemoryEvent, run.hooks.watched(ContextEvent, events))
+            return concat(watched, defer(partial(self._ask, index, following)))
+        return cast("Flow[Event | T]", following())
+
+    def _ask_later(self, hook: Hook, history: Sequence[Msg]) -> Flow[Event]:
+        answer = ask(hook, self._request(history))
+        return empty() if answer is None else self._answered(hook, history, answer)
+
+    def _answered(self, hook: Hook, asked: Sequence[Msg], answer: object) -> Flow[Event]:
+        run = self._run
+
+        def take(compaction: Compaction) -> Flow[Event]:
             # others may have changed the memory meanwhile
             return run.history().pipe(concat_map(partial(self._write, hook, compaction, asked)))
 
-        return run.history().pipe(concat_map(ask))
+        found = compaction_in(hook, run.name, answer)
+        return found.pipe(take_until(run.interruption.event), concat_map(take))
 
     def _request(self, history: Sequence[Msg]) -> CompactionRequest:
         run, conversation = self._run, self._run.conversation
@@ -190,7 +221,7 @@ def compact_before(agent: ReActCore, run: Run, compacting: Compacting, stage: St
         again.begins = False
         return stage
     run.extras[_REFUSED] = None
-    return concat(compacting.events(), defer(go_on))
+    return defer(lambda: compacting.then(go_on))
 
 
 # --- between runs -------------------------------------------------------------------------------------------------
@@ -205,7 +236,7 @@ def compact_now(
     Cancels: as `Compacting.events`.
     """
 
-    def ask(system: Msg | None) -> Flow[Compaction]:
+    def with_system(system: Msg | None) -> Flow[Compaction]:
         tools, options = run.toolkit.schemas(), agent.generate_options
         compacting = Compacting(agent, run, "manual", system_message=system, tools=tools, options=options)
         return compacting.events().pipe(then(lambda: saved(compacting.done)))
@@ -218,7 +249,7 @@ def compact_now(
         written = save(conversation, run.name, run.memory, persistence, conversation.binding, stage="compact")
         return written.pipe(then(lambda: just(done)))
 
-    return system_message(prompt, run).pipe(concat_map(ask))
+    return system_message(prompt, run).pipe(concat_map(with_system))
 
 
 # --- after a request that was too long ----------------------------------------------------------------------------
