@@ -342,3 +342,22 @@ def test_an_overridden_stage_sees_the_round_that_begins_again():
     friday = Counting("Friday", model, tools=[weather], hooks=[only_overflow(with_short_results)])
     assert run_virtual(friday.call(Msg.user([TextBlock("hi")]))).text == "done"
     assert seen == [0, 1, 1]
+
+
+@pytest.mark.parametrize("rounds", [5, 1], ids=["round", "summary"])
+def test_a_window_in_which_the_least_request_does_not_fit(rounds: int):
+    """A window changes one request; when it cannot, the memory is compacted."""
+
+    @tool(name="weather")
+    async def long_report(city: str) -> str:
+        """The weather at length."""
+        return "word " * 300
+
+    model = ScriptedModel(look(1), "done")
+    compacts = only_overflow(with_short_results)
+    friday = agent(model, tools=[long_report], hooks=[compacts], memory_window=100, max_iters=rounds)
+    events = run_virtual(events_of(friday, "hi"))
+    assert remembered(friday)[-1].text == "done" and isinstance(compacts.asked[-1].error, PromptTooLongError)
+    assert len(retries(events)) == 1 and len(model.requests) == 2
+    with pytest.raises(PromptTooLongError):
+        run_virtual(agent(ScriptedModel("x"), memory_window=100).call("word " * 300))

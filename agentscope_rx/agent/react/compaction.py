@@ -25,7 +25,7 @@ from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.system_prompt import SystemPrompt, system_message
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
-from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
+from agentscope_rx.events import ContextEvent, Event, MemoryEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.ask_to_compact import ask, changes_of, compaction_in, is_outdated
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest, CompactionWhy
@@ -63,7 +63,7 @@ _REFUSED = "request that was too long"
 class Compacting:
     """One asking of all hooks. `done` is what they have changed so far."""
 
-    __slots__ = ("_agent", "_error", "_options", "_run", "_system", "_tools", "_why", "done")
+    __slots__ = ("_options", "_system", "_tools", "_why", "agent", "done", "error", "run")
 
     def __init__(
         self,
@@ -74,15 +74,15 @@ class Compacting:
         system_message: Msg | None = None,
         tools: Sequence[ToolSchema] = (),
         options: GenerateOptions | None = None,
-        error: ModelError | None = None,
     ) -> None:
-        self._agent = agent
-        self._run = run
+        self.agent = agent
+        self.run = run
         self._why: CompactionWhy = why
         self._system = system_message
         self._tools = tools
         self._options = options
-        self._error = error
+        self.error: ModelError | None = None
+        """The refusal that the hooks are asked because of."""
         self.done: Compaction = Compaction()
 
     def events(self) -> Flow[Event]:
@@ -107,7 +107,7 @@ class Compacting:
 
     def _ask(self, index: int, following: Callable[[], Flow[T]]) -> Flow[Event | T]:
         """The hooks from `index` on."""
-        run = self._run
+        run = self.run
         hooks = run.hooks.compacting
         while index < len(hooks) and not run.interrupted:
             hook = hooks[index]
@@ -130,7 +130,7 @@ class Compacting:
         return empty() if answer is None else self._answered(hook, history, answer)
 
     def _answered(self, hook: Hook, asked: Sequence[Msg], answer: object) -> Flow[Event]:
-        run = self._run
+        run = self.run
 
         def take(compaction: Compaction) -> Flow[Event]:
             # others may have changed the memory meanwhile
@@ -140,12 +140,12 @@ class Compacting:
         return found.pipe(take_until(run.interruption.event), concat_map(take))
 
     def _request(self, history: Sequence[Msg]) -> CompactionRequest:
-        run, conversation = self._run, self._run.conversation
+        run, conversation = self.run, self.run.conversation
         messages = conversation.view.of(history).messages if run.memory.marked else history
         return CompactionRequest(
             why=self._why,
             source=run.source,
-            model=self._agent.model,
+            model=self.agent.model,
             history=history,
             messages=messages,
             iteration=run.iteration,
@@ -155,11 +155,11 @@ class Compacting:
             tools=self._tools,
             options=self._options,
             last=_last(run, messages),
-            error=self._error,
+            error=self.error,
         )
 
     def _write(self, hook: Hook, compaction: Compaction, asked: Sequence[Msg], history: Sequence[Msg]) -> Flow[Event]:
-        run = self._run
+        run = self.run
         replaced = changes_of(hook, compaction, history)
         events = [event.replace(source=run.source) for event in compaction.events]
         if replaced and is_outdated(replaced, asked, history):
@@ -168,7 +168,7 @@ class Compacting:
             events = [event.replace(error=event.error or OUTDATED) for event in events]
         for event in events:
             if event.usage is not None:
-                run.usage.add_model_call([(event.model_name or None, event.usage)], self._agent.model.model_name)
+                run.usage.add_model_call([(event.model_name or None, event.usage)], self.agent.model.model_name)
         self.done = Compaction(replaced=(*self.done.replaced, *replaced), events=(*self.done.events, *events))
         if not replaced:
             return just(*events) if events else empty()
@@ -267,23 +267,14 @@ class _Refused:
 class AfterRefusal:
     """What follows if the provider refuses the request of a round or summary as too long: once, it is made again.
 
-    `again` is the stage from its beginning.
+    `compacting` asks the hooks then, and `again` is the stage from its beginning. The same for a `memory_window` in
+    which the least request does not fit.
     """
 
-    __slots__ = ("_again", "_agent", "_follow", "_pre", "_run", "_tools")
+    __slots__ = ("_again", "_compacting", "_follow")
 
-    def __init__(
-        self,
-        agent: ReActCore,
-        run: Run,
-        pre: PreReasoningEvent,
-        tools: Sequence[ToolSchema],
-        again: Callable[[], Stage],
-    ) -> None:
-        self._agent = agent
-        self._run = run
-        self._pre = pre
-        self._tools = tools
+    def __init__(self, compacting: Compacting, again: Callable[[], Stage]) -> None:
+        self._compacting = compacting
         self._again = again
         self._follow: Tail[Event | Done] | None = None
 
@@ -295,7 +286,8 @@ class AfterRefusal:
         Signals: those of `Compacting.events`, then a RetryEvent; or the error, with a note if it is that of a refusal.
         Cancels: as `Compacting.events`.
         """
-        agent, run = self._agent, self._run
+        compacting = self._compacting
+        agent, run = compacting.agent, compacting.run
         refusal = refusal_in(error)
         if refusal is None or run.interrupted:
             return throw(error)
@@ -304,15 +296,7 @@ class AfterRefusal:
             return throw(error)
         if response.costs:
             run.usage.add_model_call(response.costs, agent.model.model_name)
-        compacting = Compacting(
-            agent,
-            run,
-            "overflow",
-            system_message=self._pre.system_message,
-            tools=self._tools,
-            options=self._pre.options,
-            error=refusal,
-        )
+        compacting.error = refusal
 
         def after() -> Flow[Event]:
             if run.interrupted:
@@ -328,6 +312,10 @@ class AfterRefusal:
             return just(retry_event(notice, run.source))
 
         return concat(compacting.events().pipe(catch(partial(_in_place_of, error))), defer(after))
+
+    def instead(self, error: PromptTooLongError) -> Stage:
+        """The stage in the place of a request that cannot be made. Signals and cancels as `failed`."""
+        return concat(self.failed(error, ResponseAccumulator()), defer(lambda: self.then(lambda: throw(error))))
 
     def then(self, answered: Callable[[], Stage]) -> Stage:
         """The stage after the events: that of the answer, unless the request is made again."""

@@ -27,8 +27,9 @@ from agentscope_rx.agent.react.structured_output import (
 )
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.state import StructuredOutputState
-from agentscope_rx.errors import EmptyResponseError
+from agentscope_rx.errors import EmptyResponseError, PromptTooLongError
 from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.hooks.compaction import CompactionWhy
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.wire.speaker_names import hint_message
@@ -84,18 +85,28 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
     stage = defer(begin) if around is None else around_stage(around, run, "reasoning", begin)
     if not run.hooks.compacting:
         return stage
-    return compact_before(agent, run, _compacting(agent, run, output), stage, limited=not granted)
+    return compact_before(agent, run, _compacting(agent, run, output, "round"), stage, limited=not granted)
 
 
-def _compacting(agent: ReActCore, run: Run, output: StructuredOutputState | None) -> Compacting:
+def _compacting(agent: ReActCore, run: Run, output: StructuredOutputState | None, why: CompactionWhy) -> Compacting:
     """What hooks that compact are told of the request of this round."""
     tools, options = run.toolkit.schemas(), run.options or agent.generate_options
-    if output is None:
-        return Compacting(agent, run, "round", system_message=run.system_message, tools=tools, options=options)
-    system = output.system(run.system_message)
-    return Compacting(
-        agent, run, "round", system_message=system, tools=output.tools(tools), options=output.options(options)
-    )
+    system = run.system_message
+    if output is not None:
+        system, tools, options = output.system(system), output.tools(tools), output.options(options)
+    return Compacting(agent, run, why, system_message=system, tools=tools, options=options)
+
+
+def _after_refusal(agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> AfterRefusal:
+    """What follows if the request of this round is too long: the round begins again, if hooks have compacted."""
+
+    def again() -> Stage:
+        if output is not None:
+            # a last chance that was refused is granted again
+            output.due = output.last
+        return agent.reasoning(run, sent_back=True) if sent_back else agent.reasoning(run)
+
+    return AfterRefusal(_compacting(agent, run, output, "overflow"), again)
 
 
 def _fire_pre(
@@ -105,7 +116,12 @@ def _fire_pre(
     options = run.options or agent.generate_options
     hints = () if output is None else output.hints()
     plain = agent.memory_window is None and not run.memory.marked
-    messages = history if plain else sent_of(agent, run, history)
+    try:
+        messages = history if plain else sent_of(agent, run, history)
+    except PromptTooLongError as error:
+        if not run.hooks.compacting:
+            raise
+        return _after_refusal(agent, run, output, sent_back).instead(error)
     event = PreReasoningEvent(
         source=run.source,
         iteration=run.iteration,
@@ -143,22 +159,16 @@ def _ask_or_compact(
     pre: PreReasoningEvent,
     tools: Sequence[ToolSchema],
 ) -> Stage:
-    """The same; a request that is too long is made again, in a round that begins anew, if hooks have compacted."""
+    """The same, with what follows a request that is too long."""
     if output is not None:
         pre, tools = ask_for_output(agent, output, pre, tools)
-
-    def again() -> Stage:
-        if output is not None:
-            # a last chance that was refused is granted again
-            output.due = output.last
-        return agent.reasoning(run, sent_back=True) if sent_back else agent.reasoning(run)
 
     def answered() -> Stage:
         whole = answer()
         note_counted(run, pre.messages, whole.response.costs)
         return _fire_post(agent, run, pre, whole)
 
-    after = AfterRefusal(agent, run, pre, tools, again)
+    after = _after_refusal(agent, run, output, sent_back)
     show = None if output is None else show_output(run, output)
     chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent, show, after.failed)
     then = partial(after.then, answered)

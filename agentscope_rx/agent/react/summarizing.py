@@ -16,7 +16,9 @@ from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compa
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
 from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.errors import PromptTooLongError
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
+from agentscope_rx.hooks.compaction import CompactionWhy
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.reactive import concat, concat_map, defer, just, tail
@@ -60,8 +62,17 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
         return begin() if around is None else around_stage(around, run, "summarizing", begin)
     # calls are closed when the hooks have been asked
     stage = defer(begin) if around is None else around_stage(around, run, "summarizing", begin)
-    compacting = Compacting(agent, run, "round", system_message=run.system_message, options=agent.generate_options)
-    return compact_before(agent, run, compacting, stage, limited=False)
+    return compact_before(agent, run, _compacting(agent, run, "round"), stage, limited=False)
+
+
+def _compacting(agent: ReActCore, run: Run, why: CompactionWhy) -> Compacting:
+    """What hooks that compact are told of the request for a summary."""
+    return Compacting(agent, run, why, system_message=run.system_message, options=agent.generate_options)
+
+
+def _after_refusal(agent: ReActCore, run: Run, which: str | None, again: bool) -> AfterRefusal:
+    """What follows if the request is too long: it is made again, if hooks have compacted."""
+    return AfterRefusal(_compacting(agent, run, "overflow"), lambda: summarizing(agent, run, which, again=again))
 
 
 def _limit(agent: ReActCore, which: str | None) -> str:
@@ -76,7 +87,12 @@ def _fire_pre(agent: ReActCore, run: Run, which: str | None, again: bool, histor
     request = hint_message(
         SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which)
     )
-    messages = sent_of(agent, run, history)
+    try:
+        messages = sent_of(agent, run, history)
+    except PromptTooLongError as error:
+        if not run.hooks.compacting:
+            raise
+        return _after_refusal(agent, run, which, again).instead(error)
     event = PreSummaryEvent(
         source=run.source,
         iteration=run.iteration,
@@ -95,7 +111,7 @@ def _ask(agent: ReActCore, run: Run, which: str | None, again: bool, pre: PreSum
     """The event, the chunks of the summary, then PostSummary."""
     pre = fit_choice(agent, pre, ())
     if run.hooks.compacting:
-        after = AfterRefusal(agent, run, pre, (), lambda: summarizing(agent, run, which, again=again))
+        after = _after_refusal(agent, run, which, again)
         chunks, answer = call_model(agent, run, pre, (), SummaryChunkEvent, failed=after.failed)
         then = partial(after.then, lambda: _answered(agent, run, which, again, pre, answer()))
         return concat(just(pre), chunks, defer(then))
