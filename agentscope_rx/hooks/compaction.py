@@ -59,7 +59,7 @@ class CompactionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The changes of a compaction. `replaced` are messages of the memory with other marks, short forms or a summary.
+    """The changes of a compaction. `replaced` are messages of `history` with other marks, short forms or a summary.
 
     They replace those of the same ids, all or none. No message is added or removed, and nothing but metadata changes:
     the originals stay in memory, behind their marks and short forms. So a message that memory does not have, one with
