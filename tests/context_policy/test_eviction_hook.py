@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx import Msg, ReActAgent, Toolkit, hook, tool
+from agentscope_rx import InMemoryMemory, Msg, ReActAgent, Toolkit, hook, tool
 from agentscope_rx.context_policy import ToolResultEvictionHook, read_result
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.events import PostActingEvent, fold
 from agentscope_rx.memory.short_forms import shortened
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.models import ExecutionConfig
 from agentscope_rx.models.tokens import EstimatedTokens, estimated_tokens
-from agentscope_rx.reactive import Flow, never, throw
+from agentscope_rx.reactive import Flow, concat, flat_map_iterable, never, throw, timer
 from agentscope_rx.session import InMemorySession
-from agentscope_rx.testing import ScriptedModel, call, run_virtual
+from agentscope_rx.testing import ScriptedModel, call, check_hook, run_virtual
 from agentscope_rx.tools import FolderEvictor, ResultLimit
 from tests.agent.parts import assert_whole, events_of
 
@@ -321,6 +322,41 @@ def test_an_end_while_it_is_stored_leaves_memory_whole(end: str):
         assert_whole(agent)
         agent.model = ScriptedModel("Hi.")
         assert (await agent.call("Hello")).text == "Hi."
+
+    run_virtual(main())
+
+
+def test_the_hook_keeps_the_laws_of_hooks():
+    check_hook(ToolResultEvictionHook)
+    check_hook(lambda: ToolResultEvictionHook(1, 1, exclude=(), evictor=lambda call, result: "a shelf"))
+
+
+class SlowMemory(InMemoryMemory):
+    """Takes a minute to read all messages."""
+
+    def read(self, *, mark: str | None = None, exclude_mark: str | None = None) -> Flow[Msg]:
+        return concat(timer(60.0).pipe(flat_map_iterable(lambda _: ())), super().read(mark=mark))
+
+
+@pytest.mark.parametrize("end", ["wait", "interrupt", "dispose", "timeout"])
+def test_a_reading_of_a_slow_memory_ends_as_any_call(end: str):
+    async def main() -> None:
+        turns = [ToolUseBlock("call_a", "flood", {"size": 2}), call("read_result", call_id="call_a"), "Done."]
+        config = ExecutionConfig(timeout=30) if end == "timeout" else None
+        agent = friday(*turns, memory=SlowMemory(), tool_execution_config=config)
+        running = agent.call("Go.").as_task()
+        await asyncio.sleep(10)
+        if end == "interrupt":
+            agent.interrupt()
+        if end == "dispose":
+            running.cancel()
+        await asyncio.wait([running])
+        await agent.idle()
+        reading = results(agent.memory.messages)[-1]
+        kinds = {"wait": None, "timeout": ToolResultKind.TIMEOUT}
+        assert reading.kind is kinds.get(end, ToolResultKind.INTERRUPTED)
+        assert end != "wait" or "line 1: some words" in reading.text
+        assert_whole(agent)
 
     run_virtual(main())
 

@@ -13,7 +13,7 @@ from agentscope_rx.hooks import FailureReminderHook
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.parts import PartState
 from agentscope_rx.session import InMemorySession
-from agentscope_rx.testing import ScriptedModel, call, run_virtual
+from agentscope_rx.testing import ScriptedModel, call, check_hook, run_virtual
 from tests.agent.parts import assert_whole
 
 
@@ -176,6 +176,11 @@ def test_interrupted_calls_are_not_counted():
         assert_whole(agent)
 
     run_virtual(main())
+
+
+def test_the_hook_keeps_the_laws_of_hooks():
+    check_hook(FailureReminderHook)
+    check_hook(lambda: FailureReminderHook(1, same="error", stop_after=1))
 
 
 def test_the_number_of_calls_that_are_counted_is_bounded():

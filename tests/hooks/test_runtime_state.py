@@ -19,7 +19,7 @@ from agentscope_rx.parts import PartState
 from agentscope_rx.planning import TodoList
 from agentscope_rx.reactive import empty, just, never, throw
 from agentscope_rx.session import InMemorySession
-from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
+from agentscope_rx.testing import ScriptedModel, call, check_hook, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole
 
 START = datetime(2026, 11, 23, 9, 58, tzinfo=UTC)
@@ -184,6 +184,11 @@ def test_a_fact_that_fails_is_not_known_and_reported():
         assert len(texts) == 4 and any("within 2 s" in text for text in texts)
 
     run_virtual(main())
+
+
+def test_the_hook_keeps_the_laws_of_hooks():
+    check_hook(RuntimeStateHook)
+    check_hook(lambda: RuntimeStateHook(facts={"one": lambda: just(1), "two": lambda: 2}))
 
 
 @pytest.mark.parametrize("end", ["interrupt", "dispose"])
