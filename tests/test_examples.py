@@ -32,6 +32,14 @@ EXPECTED = {
         "  transfer({'amount': 40, 'to': 'the bakery'}): ok: 40 sent to the bakery",
         "the file tells the same reply: True",
     ],
+    "long_task.py": [
+        "drop_old_results: 3214 -> 2764 tokens",
+        "summarize: 2764 -> 1781 tokens",
+        "201 requests, the largest within 4,000 tokens: True",
+        "memory has 200 results, whole:",
+        "  Room 3: the code of room 3 is x",
+        "Friday: The code of room 3 is x21.",
+    ],
     "ask_user.py": [
         "Which day? (Friday / Saturday)",
         "  'Tomorrow' does not answer the question 'Which day?'. The options are 'Friday', 'Saturday'.",

@@ -103,7 +103,7 @@ class Recorder(Explorer):
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini", "dashscope", "ollama"])
-def test_between_compactions_each_request_begins_as_the_last(vendor: str) -> None:
+def test_between_compactions_requests_begin_alike(vendor: str) -> None:
     """On the wire, byte for byte: what a prompt cache has stays of use."""
     model = Recorder(120)
     compacted: list[int] = []

@@ -255,7 +255,7 @@ def test_an_overflow_of_every_part_changes_nothing() -> None:
     assert len(model.prompts) <= 4
 
 
-def test_it_is_not_asked_again_before_the_conversation_has_grown() -> None:
+def test_it_is_not_asked_again_before_more_was_said() -> None:
     model, parts = Summariser(change=lambda *_: ""), PartStates()
     policy = ContextPolicy(max_tokens=3_000)
     asks = []

@@ -275,7 +275,7 @@ def test_the_state_of_a_newer_release_is_refused() -> None:
 # --- above the budget -------------------------------------------------------------------------------------------------
 
 
-def test_a_request_that_cannot_be_small_enough_is_reported_once() -> None:
+def test_what_cannot_be_small_enough_is_reported_once() -> None:
     history = conversation(4, words=1_000)
     policy, parts = ContextPolicy(max_tokens=1_000, keep_rounds=4), PartStates()
     compaction = compacted(policy, asked(history, parts=parts))
@@ -289,7 +289,7 @@ def test_a_request_that_cannot_be_small_enough_is_reported_once() -> None:
     assert step.step == "shorten" and not step.error and event.step == BUDGET
 
 
-def test_it_is_not_tried_again_before_the_conversation_has_grown() -> None:
+def test_it_is_not_tried_again_before_it_has_grown() -> None:
     shorten, parts = Shorten(), PartStates()
     policy = ContextPolicy([shorten], max_tokens=3_000, trigger=0.5, target=0.4, keep_rounds=0)
     history = conversation(30)
