@@ -29,7 +29,6 @@ NOT_HERE = {
     "case 153": "the sequential pipeline",
     **dict.fromkeys(["W76", "case 154", "case 155"], "pipelines"),
     **dict.fromkeys(["W75", "case 156", "case 157"], "the message hub"),
-    "D6": "compression of memory",
     "D11": "the message hub",
     "D12": "background tools",
 }

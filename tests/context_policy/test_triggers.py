@@ -10,7 +10,7 @@ from reactivex import operators as ops
 
 from agentscope_rx import Msg
 from agentscope_rx.context_policy import CompactionHook, ContextPolicy, StrategyContext, Summarize
-from agentscope_rx.context_policy.compacting import BUDGET
+from agentscope_rx.context_policy.compacting import BUDGET, sent_view
 from agentscope_rx.context_policy.sizes import refused
 from agentscope_rx.errors import (
     CompactionError,
@@ -24,6 +24,7 @@ from agentscope_rx.messages import COMPRESSED
 from agentscope_rx.models.capabilities import Capabilities
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import TextCounter
+from agentscope_rx.models.wrappers import FallbackModel
 from agentscope_rx.models.wrappers.truncating import TruncatingModel, max_input
 from agentscope_rx.parts import PartState, PartStates
 from agentscope_rx.reactive import just
@@ -74,6 +75,8 @@ def test_the_budget_is_that_of_the_model() -> None:
     assert max_input(Known(), GenerateOptions(max_tokens=2_000)) == 1_800
     assert max_input(TruncatingModel(Known(), max_tokens=900)) == 900
     assert max_input(TruncatingModel(ScriptedModel("x"), max_tokens=900)) == 900
+    assert max_input(FallbackModel(Known(), TruncatingModel(Known(), max_tokens=900))) == 900
+    assert max_input(FallbackModel(Known(), ScriptedModel("x"))) is None
     (event,) = compacted(ContextPolicy(), asked(history, model=Known())).events
     assert event.tokens_after < 0.5 * 3_150 < event.tokens_before
 
@@ -240,6 +243,16 @@ def test_a_request_with_nothing_to_do_is_answered() -> None:
     (event,) = compaction.events
     assert event.step == BUDGET and "nothing" in event.error and compaction.replaced == ()
     assert hook.compact(asked(conversation(2), parts=parts)) is None
+
+
+@pytest.mark.spec("D6")
+@pytest.mark.parametrize("why", ["round", "manual", "overflow"])
+def test_a_short_conversation_keeps_its_question(why: str) -> None:
+    """Few messages, far above the budget: what was just asked is sent all the same."""
+    history = [*conversation(1, words=900), Msg.user("And what now?").replace(id="now")]
+    policy = ContextPolicy([Summarize(max_tokens=100)], max_tokens=300, keep_rounds=0)
+    after = written(history, compacted(policy, asked(history, why=why, question=["now"])))
+    assert [each.text for each in sent_view(after)][1:] == ["And what now?"] and len(sent_view(after)) == 2
 
 
 def test_conversations_do_not_know_of_each_other() -> None:

@@ -31,6 +31,7 @@ from agentscope_rx.models.tokens.cuts import Cut, steady
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS, PINNED
 from agentscope_rx.models.wrappers.base import PromptTransformModel, WrapperModel
+from agentscope_rx.models.wrappers.fallback import FallbackModel
 
 NOTICE = "(The conversation is long: {count} earlier messages are left out here.)"
 _CONVERSATIONS = 256
@@ -114,16 +115,18 @@ def max_input(model: ChatModel, options: GenerateOptions | None = None) -> int |
     """The tokens of input that a request with these options may have; None if no limit is known.
 
     That is nine tenths of the model's context window less its longest answer, or the limit of a `TruncatingModel`
-    around it, if it is lower: a shorter request is sent as it is.
+    around it, if it is lower: a shorter request is sent as it is. Of several models it is the lowest limit.
     """
-    merged = (options or model.options).over(model.options)
-    limits = [] if (known := _documented(model, merged)) is None else [known]
-    each = model
-    while isinstance(each, WrapperModel):
-        if isinstance(each, TruncatingModel):
-            limits.append(each.max_tokens)
-        each = each.model
-    return min(limits, default=None)
+    if isinstance(model, FallbackModel):
+        limits = [max_input(each, options) for each in model.models]
+        known = [each for each in limits if each is not None]
+        return min(known) if len(known) == len(limits) else None
+    if isinstance(model, WrapperModel):
+        inner = max_input(model.model, options)
+        if not isinstance(model, TruncatingModel):
+            return inner
+        return model.max_tokens if inner is None else min(inner, model.max_tokens)
+    return _documented(model, (options or model.options).over(model.options))
 
 
 def _measure_of(counter: TokenCounter) -> Callable[[Msg], int]:
