@@ -275,8 +275,8 @@ class Pass:
         events = tuple(self._events)
         if limit is not None and total > limit:
             text = (
-                f"the least possible request has {total} tokens, more than {limit}: it is sent, or cut by a "
-                "TruncatingModel, or refused"
+                f"the request has {total} tokens after all that could be done, more than {limit}: a TruncatingModel "
+                "cuts it, or the provider may refuse it"
             )
             events = (*events, self._event(BUDGET, self._view, self._tokens, text))
         compaction = Compaction(replaced=tuple(self._replaced.values()), events=events)

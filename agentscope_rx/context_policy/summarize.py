@@ -9,6 +9,7 @@ cut off, without the sections, or longer than what it replaces is an error, and 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
@@ -40,6 +41,7 @@ from agentscope_rx.reactive import Flow, catch, concat_map, defer, flat_map_iter
 
 _SMALLER: Final = 4
 """The number of sizes of parts that are tried, each half of the one before."""
+_FENCE: Final = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
 _LEAST: Final = 200
 """The least size of a part, in tokens."""
 
@@ -221,16 +223,21 @@ class _Work:
             raise self._failure("the provider withheld the answer")
         if not text.strip():
             raise self._failure("the model gave no text")
-        sections = self._json_of(text) if self._native else sections_of(text)
-        summary = Summary.of(sections)
-        if summary.is_empty or not (summary.state or summary.goal):
+        summary = Summary.of(self._fields_of(text))
+        if not (summary.state or summary.goal):
             raise self._failure(f"the answer has no goal and no state: {text!r:.200}")
         return summary
 
-    def _json_of(self, text: str) -> Mapping[str, object]:
+    def _fields_of(self, text: str) -> Mapping[str, object]:
+        """The fields of a JSON object, or the sections under headings: models answer by both, asked for either."""
+        inner = fenced[1] if (fenced := _FENCE.fullmatch(text.strip())) else text
+        if not (self._native or inner.lstrip().startswith("{")):
+            return sections_of(inner)
         try:
-            found: object = json.loads(text)
+            found: object = json.loads(inner)
         except (ValueError, RecursionError):
+            if sections := sections_of(inner):
+                return sections
             raise self._failure(f"the answer is no JSON: {text!r:.200}") from None
         return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
 

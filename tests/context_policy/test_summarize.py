@@ -142,6 +142,17 @@ def test_a_native_model_answers_by_the_schema() -> None:
     assert shape is not None and set(shape["json_schema"]["schema"]["required"]) == set(answer)  # pyright: ignore
 
 
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("fenced", [True, False])
+def test_json_and_headings_are_read_whichever_was_asked_for(native: bool, fenced: bool) -> None:
+    data = '{"goal": "Find the key", "state": "Looking"}'
+    for answer in (f"```json\n{data}\n```" if fenced else data, "# Goal\nFind the key\n**State:**\nLooking"):
+        model = Summariser(change=lambda _, __, answer=answer: answer)
+        model.output_modes = frozenset(("native",)) if native else frozenset()
+        history = conversation(20)
+        assert "## Goal\nFind the key\n## State\nLooking" in summary_of(history, manual(history, model))
+
+
 def test_it_is_asked_without_tools_and_forces_none() -> None:
     model = Summariser()
     model.options = GenerateOptions(tool_choice=ToolChoice("required"))
