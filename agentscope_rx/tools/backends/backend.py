@@ -62,7 +62,10 @@ class Guarantee(StrEnum):
     WRITES = "writes"
     """No files are written but those of the workspace."""
     DENIED_PATHS = "denied_paths"
-    """Paths that the workspace denies are not read and not written, if they exist when the command starts."""
+    """Paths that the workspace denies are not read and not written, if they exist when the command starts.
+
+    Not if another command in the same workspace moves them at that moment.
+    """
     PRIVILEGES = "privileges"
     """No rights are gained: no setuid program, mount, device or new namespace."""
 

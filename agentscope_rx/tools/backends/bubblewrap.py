@@ -22,7 +22,15 @@ from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
 from agentscope_rx.tools.backends.backend import Backend, Guarantee, program_folders
 from agentscope_rx.tools.backends.local import unset
 from agentscope_rx.tools.backends.masks import DeniedPath, denied_paths
-from agentscope_rx.tools.backends.mounts import HOME, SEALED, folder_above, python_folders, system_words, within
+from agentscope_rx.tools.backends.mounts import (
+    HOME,
+    SEALED,
+    folder_above,
+    python_folders,
+    system_words,
+    visible_folder,
+    within,
+)
 from agentscope_rx.tools.files.dirfd import Folder
 from agentscope_rx.tools.files.globs import DenyList
 from agentscope_rx.tools.files.workspace import Workspace
@@ -41,6 +49,8 @@ _ISOLATE = (
     *("--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL"),
     *("--new-session", "--die-with-parent", "--as-pid-1"),
 )
+_LOADING = ("GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "MALLOC_TRACE")
+"""Variables, beside `LD_*`, by which a program loads or writes files before it begins."""
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/run", "/var", "/home", "/root")
 _KERNEL = ("/proc", "/sys", "/dev")
 _WAYS = (
@@ -112,10 +122,9 @@ class BubblewrapBackend(Backend):
         """The PATH of commands: these folders, or by default those of PATH that are in the sandbox."""
         if path is not None:
             return super().search_path(path)
-        there = ["/usr", *(os.path.realpath(each) for each in self._outside)]
-        found = [each for each in program_folders(self.workspace) if within(os.path.realpath(each), there)]
+        found = [visible_folder(each, self._outside) for each in program_folders(self.workspace)]
         own = [os.path.join(each, "bin") for each in python_folders()]
-        return os.pathsep.join(dict.fromkeys([*found, "/usr/bin", "/bin", *own]))
+        return os.pathsep.join(dict.fromkeys([*filter(None, found), "/usr/bin", "/bin", *own]))
 
     async def run(
         self,
@@ -133,10 +142,15 @@ class BubblewrapBackend(Backend):
             denied = await on_worker(partial(self._denied, root), ENGINE_WORKERS)
             mounts, descriptors = self._mounts(root, denied, held)
             sandboxed = (*self._words, *mounts, *self._sealed, "--chdir", folder.path, "--")
+            loading = {name: value for name, value in env.items() if name.startswith("LD_") or name in _LOADING}
+            if loading:
+                # set at the last moment: bwrap, outside of the sandbox, must not load a library of the workspace
+                words = ("/usr/bin/env", *(f"{name}={value}" for name, value in loading.items()), *words)
+            others = {name: value for name, value in env.items() if name not in loading}
             return await run(
                 words,
                 cwd=where,
-                env={"HOME": HOME, "USER": "user", "LOGNAME": "user", **env},
+                env={"HOME": HOME, "USER": "user", "LOGNAME": "user", **others},
                 limits=limits or self.limits,
                 show=show,
                 given=given,

@@ -27,7 +27,8 @@ HOME = "/home/sandbox"
 
 _IN_MEMORY = ("/dev/shm", "/tmp", HOME)  # noqa: S108 - the sandbox's own
 _ROOTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_STORES = ("/nix/store", "/gnu/store")
+STORES = ("/nix/store", "/gnu/store")
+"""Folders of programs of systems that have few in `/usr`."""
 _ETC = (
     "alternatives",
     "ca-certificates",
@@ -70,7 +71,7 @@ def system_words(*, network: bool, scratch: int) -> Iterator[str]:
             yield from ("--symlink", os.readlink(path), str(path))
         elif path.is_dir():
             yield from ("--ro-bind", str(path), str(path))
-    for store in _STORES:
+    for store in STORES:
         yield from ("--ro-bind-try", store, store)
     yield from ("--perms", "0755", "--dir", "/etc")
     named = [Path("/etc", name) for name in _ETC]
@@ -113,6 +114,14 @@ def python_folders() -> tuple[str, ...]:
     found = (sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix)
     paths = [path for each in found for path in (os.path.realpath(each), os.path.abspath(each))]
     return tuple(each for each in dict.fromkeys(paths) if not within(each, ("/usr",)))
+
+
+def visible_folder(folder: str, added: Iterable[str]) -> str | None:
+    """The path of a folder of programs in the sandbox, in which the paths `added` are seen as well; None if not."""
+    real = os.path.realpath(folder)
+    if within(real, STORES):
+        return real
+    return folder if within(real, ("/usr", "/bin", "/sbin", *map(os.path.realpath, added))) else None
 
 
 def within(path: str, folders: Iterable[str]) -> bool:

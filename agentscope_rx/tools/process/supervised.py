@@ -153,8 +153,11 @@ def _works(program: str) -> tuple[str, ...] | None:
 
 
 def limited(words: Sequence[str], limits: str) -> tuple[str, ...]:
-    """The words that run a command with limits and no supervisor, where the system has such limits."""
-    if os.name != "posix" or interpreter() is None:
+    """The words that run a command with limits and no supervisor, where the system has such limits.
+
+    For core dumps alone it is not worth the start of another program.
+    """
+    if os.name != "posix" or interpreter() is None or limits in ("-", "CORE=0"):
         return tuple(words)
     return (*_supervisor(), "-", "-", limits, *words)
 

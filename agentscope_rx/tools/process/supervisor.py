@@ -89,10 +89,15 @@ def _limit(limits: str) -> None:
         if name == "KEYRING":
             _leave_keyring()
             continue
-        which = getattr(resource, f"RLIMIT_{name}")
-        hard = resource.getrlimit(which)[1]
-        limit = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
-        resource.setrlimit(which, (limit, limit))
+        try:
+            which = getattr(resource, f"RLIMIT_{name}")
+            hard = resource.getrlimit(which)[1]
+            limit = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
+            resource.setrlimit(which, (limit, limit))
+        except (AttributeError, ValueError, OSError):
+            # other systems have some of them only, and promise less
+            if sys.platform == "linux":
+                raise
 
 
 def _leave_keyring() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentscope_rx import Toolkit
 from agentscope_rx.errors import ConfigurationError, ToolError, WorkspaceError
@@ -27,6 +29,7 @@ from agentscope_rx.tools.backends import (
     ProcessResult,
     bubblewrap,
     local,
+    mounts,
 )
 from agentscope_rx.tools.backends.masks import DeniedPath, denied_paths
 from agentscope_rx.tools.files import DENIED, FileTools, Workspace
@@ -413,6 +416,25 @@ def test_what_is_made_is_the_users(tmp_path: Path) -> None:
 
 
 @ON_LINUX
+def test_a_library_is_loaded_in_the_sandbox_only(tmp_path: Path) -> None:
+    """A folder for libraries may be in the workspace; bwrap itself, outside, must not load them."""
+    result = Toolkit([ShellTool(backend=sandbox(tmp_path), allow_any=True, env={"LD_PRELOAD": "./x.so", "A": "b c"})])
+    text = result.call(use("run_command", command="echo $A $LD_PRELOAD; exit 4")).run().text
+    # (said by `env`'s successor, the shell, alone)
+    assert text.count("cannot be preloaded") == 1 and text.endswith("b c ./x.so\n(exit code 4)")
+
+
+def test_folders_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "store" / "bin").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "store" / "bin")
+    monkeypatch.setattr(mounts, "STORES", (str(tmp_path / "store"),))
+    assert mounts.visible_folder(str(tmp_path / "bin"), ()) is None
+    assert mounts.visible_folder(str(tmp_path / "bin"), (str(tmp_path),)) == str(tmp_path / "bin")
+    assert mounts.visible_folder(str(tmp_path / "link"), ()) == str(tmp_path / "store" / "bin")
+
+
+@ON_LINUX
 def test_temporary_files_are_not_kept(tmp_path: Path) -> None:
     name = f"agentscope-rx-{os.getpid()}"
     command = f"echo x > /tmp/{name}; echo x > ~/{name}; cat /tmp/{name} ~/{name}"
@@ -452,6 +474,23 @@ def test_denied_paths(tmp_path: Path) -> None:
     }
     assert denied_paths(str(tmp_path), DenyList(())) == []
     assert denied_paths(str(tmp_path / "nothing"), DenyList(DENIED)) == []
+
+
+NAMES = st.sampled_from([".env", ".GIT", "a", "b", ".env.x", "env"])
+
+
+@given(st.sets(st.lists(NAMES, min_size=1, max_size=4).map(tuple), max_size=12))
+def test_each_denied_path_is_found_once(tmp_path_factory: pytest.TempPathFactory, files: set[tuple[str, ...]]) -> None:
+    """The law: a path is found if it is denied, exists, and nothing above it is denied."""
+    root = tmp_path_factory.mktemp("tree")
+    deny = DenyList(DENIED)
+    for parts in sorted(files):
+        with contextlib.suppress(FileExistsError, NotADirectoryError):
+            root.joinpath(*parts).parent.mkdir(parents=True, exist_ok=True)
+            root.joinpath(*parts).touch()
+    every = [path.relative_to(root).parts for path in root.rglob("*")]
+    expected = [each for each in every if deny.denies(each) and not deny.denies(each[:-1])]
+    assert sorted(each.parts for each in denied_paths(str(root), deny)) == sorted(expected)
 
 
 def test_denied_paths_that_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ def test_a_limit_without_a_supervisor(tmp_path: Path, monkeypatch: pytest.Monkey
     backend = LocalBackend(tmp_path, namespace=False)
     ended = run(backend, "open('big', 'wb', 0).write(b'x' * 2000)\nopen('big', 'ab', 0).write(b'x')", file_size=2000)
     assert "File too large" in ended.text
-    assert limited(["/bin/x"], "-")[-1] == "/bin/x"
+    assert limited(["/bin/x"], "-") == limited(["/bin/x"], Limits().rlimits()) == ("/bin/x",)
 
 
 # --- what a model is told ---------------------------------------------------------------------------------------------
