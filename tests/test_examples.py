@@ -174,6 +174,15 @@ EXPECTED = {
         "  MEMORY.md: - Ann waters in the evening.",
         "the folder: AGENTS.md, MEMORY.md",
     ],
+    "sandboxed_shell.py": [
+        "guaranteed: network: True",
+        "$ sort -n tides.txt | tail -n 2 > highest.txt; cat highest.txt",
+        "  551",
+        "  cat: .env: Permission denied",
+        "  touch: cannot touch '/usr/x': Read-only file system",
+        "  ConnectionRefusedError: [Errno 111] Connection refused",
+        "left: ['.env', 'highest.txt', 'tides.txt']",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
@@ -207,6 +216,8 @@ def test_every_example_is_run():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_example_prints_what_it_promises(name: str):
     lines = run(name).splitlines()
+    if "bwrap" in lines[0]:
+        pytest.skip(lines[0])
     places = [lines.index(expected) for expected in EXPECTED[name]]
     assert places == sorted(places)
 
