@@ -107,10 +107,10 @@ class Hook:
     def approval(self, call: ToolUseBlock, tool: Tool, source: EventSource) -> bool | None:
         """True: the call waits for a person; False: it needs no approval; None: no opinion.
 
-        Asked before a call begins, with the arguments that the model sent; not about a call that cannot run. Of several
-        hooks, and the toolkit's policy, one True wins. False lifts the tool's own `requires_approval`, unless it
-        `always_asks`, and lets the call run although the caller has answered others of its batch only. It answers at
-        once; its error fails the run.
+        Asked as a round is sorted and again as the call begins, with the arguments that the model sent; not about a
+        call that cannot run. Of several hooks, and the toolkit's policy, one True wins. False lifts the tool's own
+        `requires_approval`, unless it `always_asks`, and lets the call run although the caller has answered others of
+        its batch only. It answers at once; its error fails the run.
         """
         return None
 

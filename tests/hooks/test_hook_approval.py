@@ -146,6 +146,29 @@ def test_a_call_that_is_allowed_meanwhile_is_not_asked_again():
     run_virtual(main())
 
 
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_hook_may_want_approval_as_a_call_begins(parallel: bool):
+    async def main() -> None:
+        says = Says(None, only="plain")
+
+        @tool(exclusive=True)
+        def change() -> str:
+            """Changes what the hook says."""
+            says.answer = True
+            return "changed"
+
+        batch = [call("change"), call("plain", path="a"), call("plain", path="b")]
+        agent, done = friday(batch, "Done.", hooks=[says], parallel=parallel)
+        agent.toolkit.register(change)
+        reply = await agent.call("Go.")
+        assert [each.input["path"] for each in reply.pending_calls] == ["a", "b"] and done == []
+        assert (await agent.call([Approve(each) for each in reply.pending_calls])).text == "Done."
+        assert sorted(done) == ["plain a", "plain b"]
+        assert_whole(agent)
+
+    run_virtual(main())
+
+
 def test_a_call_without_a_rule_is_held_until_it_is_answered():
     async def main() -> None:
         begun: list[str] = []

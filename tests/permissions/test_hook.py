@@ -170,6 +170,30 @@ def test_rules_changed_within_a_run_hold_from_the_next_call_on(tmp_path: Path):
     run_virtual(main())
 
 
+def test_a_link_made_by_a_call_before_leads_nowhere(tmp_path: Path):
+    async def main() -> None:
+        rules = rules_in(tmp_path, allow=["link(notes/**)", "put(notes/**)"])
+
+        @tool(exclusive=True)
+        def link(path: str) -> str:
+            """Makes a link to src, on a server that checks nothing."""
+            (tmp_path / path).symlink_to("../src")
+            return "linked"
+
+        @tool
+        def put(path: str) -> str:
+            """Writes, on a server that checks nothing."""
+            (tmp_path / path).write_text("owned")
+            return "written"
+
+        agent = friday(tmp_path, rules, [call("link", path="notes/x"), call("put", path="notes/x/a")], "Done.")
+        agent.toolkit.register_all([link, put])
+        reply = await agent.call("Go.")
+        assert [each.name for each in reply.pending_calls] == ["put"] and written_in(tmp_path) == []
+
+    run_virtual(main())
+
+
 # --- sub-agents -------------------------------------------------------------------------------------------------------
 
 

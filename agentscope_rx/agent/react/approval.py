@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from agentscope_rx.agent.durable.durability import LOST
 from agentscope_rx.agent.durable.journal import Effect
-from agentscope_rx.agent.react.asking import asks_for, refusal_of
+from agentscope_rx.agent.react.asking import asks_for, hooks_approve, refusal_of
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
@@ -79,7 +79,7 @@ class CallBatch:
     """The calls of one round, in call order; `edited` are those whose arguments the caller has changed.
 
     `started` is the time of the loop's clock at which the batch began. `stopped` is the result at which a hook has
-    stopped the run. `guarded` is true if hooks of the run, or of those above it, may refuse calls.
+    stopped the run. `guarded` is true if hooks of the run, or of those above it, may refuse calls or want approval.
     """
 
     entries: list[BatchEntry]
@@ -119,7 +119,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
     # by the input of this run; an earlier answer, to a call that could not run yet, holds no other call back
     some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)
     children = conversation.children
-    batch.guarded = bool(run.hooks.refusing) or run.parent is not None
+    batch.guarded = bool(run.hooks.refusing or run.hooks.approving) or run.parent is not None
     for entry in batch.entries:
         call = entry.call
         if batch.held(entry):
@@ -186,15 +186,18 @@ def _refusal(run: Run, call: ToolUseBlock) -> ToolResultBlock | None:
     return None if text is None else ToolResultBlock.error(call, ToolResultKind.REJECTED, text)
 
 
-def refused_by_now(run: Run, entry: BatchEntry) -> ToolResultBlock | None:
-    """The result of a call that the hooks refuse as it begins: a call before it, or a person, may have entered a mode.
+def stopped_by_now(run: Run, entry: BatchEntry) -> bool:
+    """True if the hooks refuse the call as it begins, or want approval by now: `entry` has the result, or waits.
 
-    A sub-agent that has begun continues.
+    A call before it, or a person, may have changed what the hooks say. A sub-agent that has begun continues.
     """
     children = run.conversation.children
     if children is not None and children.of_call(entry.call.id) is not None:
-        return None
-    return _refusal(run, entry.call)
+        return False
+    entry.result = _refusal(run, entry.call)
+    if entry.result is None and not entry.approved and hooks_approve(run) and asks_for(run, entry.call):
+        entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
+    return entry.result is not None or entry.waits is not None
 
 
 def take_hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) -> bool:

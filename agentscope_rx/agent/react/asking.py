@@ -6,6 +6,7 @@
 | `for_sub_agents` of each run above it  | holds            | True holds; False allows nothing                   |
 | the toolkit's policy                   | as the call begins | as the hooks of the run                          |
 
+They are asked as a round is sorted, and again as each call begins: what the calls before it have changed counts.
 So a sub-agent is allowed what all the runs above it allow, and no more.
 """
 
@@ -31,6 +32,18 @@ def refusal_of(run: Run, call: ToolUseBlock) -> str | None:
         text = refusal_by(above.hooks.inherited, call, tool, above.source)
         above = above.parent
     return text
+
+
+def hooks_approve(run: Run) -> bool:
+    """True if a hook of the run, or one of a run above it, may want approval of calls."""
+    if run.hooks.approving:
+        return True
+    above = run.parent
+    while above is not None:
+        if above.hooks.inherited:
+            return True
+        above = above.parent
+    return False
 
 
 def asks_for(run: Run, call: ToolUseBlock) -> bool | None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from agentscope_rx.agent.durable.durability import key_of
-from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch, refused_by_now
+from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch, stopped_by_now
 from agentscope_rx.agent.react.model_call import voids
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
@@ -75,9 +75,9 @@ class ToolRun:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
             return end(ToolResult(entry, None))
         over = interrupted or (self._peers is not None and self._peers.cause is not None)
-        if not over and self._batch.guarded and (refused := refused_by_now(run, entry)) is not None:
+        if not over and self._batch.guarded and stopped_by_now(run, entry):
             run.calls.stop(self._call)
-            return end(ToolResult(entry, refused))
+            return end(ToolResult(entry, entry.result))
         items: Flow[ToolEvent] = empty() if over else self._items()
         events: Flow[Event] = items.pipe(flat_map_iterable(self._show, self._close))
         operator = run.hooks.chunks(ActingChunkEvent)
