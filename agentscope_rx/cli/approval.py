@@ -5,7 +5,8 @@
 | y, yes           | runs                                                                              |
 | n, no            | does not run; the model reads the reason (`n too much`, or typed when asked)      |
 | e, edit          | is asked about again, with the new arguments                                      |
-| a, always        | runs, and so does every later call of this tool in this conversation              |
+| a, always        | runs, and so does every later call of this tool in this conversation; under       |
+|                  | permissions: every call of a rule that the person chooses                         |
 | anything else    | is asked about again                                                              |
 
 Text that was typed before the question is discarded: it cannot be an answer to it.
@@ -18,9 +19,11 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.agent import Agent, ReActAgent
+from agentscope_rx.cli.permissions import Always
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.console.wording import arguments, clean
 from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, Reject, ToolResultKind, ToolUseBlock
+from agentscope_rx.permissions import PermissionRules
 
 QUESTION = "Run it? [y]es, [n]o, [e]dit, [a]lways: "
 IN_DOUBT = "  It had begun when its process ended, and may have had its effect already. To run it again is up to you.\n"
@@ -39,22 +42,28 @@ def call_list(calls: Sequence[ToolUseBlock]) -> str:
     return ", ".join(f"{clean(call.name)}({arguments(call)})" for call in calls)
 
 
-def ask_person(terminal: Terminal, agent: Agent, calls: Sequence[ToolUseBlock]) -> list[ApprovalAnswer]:
-    """An answer for each call; `EOFError` or `KeyboardInterrupt` if there is none."""
+def ask_person(
+    terminal: Terminal, agent: Agent, calls: Sequence[ToolUseBlock], rules: PermissionRules | None = None
+) -> list[ApprovalAnswer]:
+    """An answer for each call; `EOFError` or `KeyboardInterrupt` if there is none.
+
+    With `rules`, "always" adds one of the rules that they propose, and the calls that it allows are not asked about.
+    """
     answers: list[ApprovalAnswer] = []
     always: set[str] = set()
+    by_rule = None if rules is None else Always(terminal, agent, rules)
     for call in calls:
-        if call.name in always:
+        if call.name in always or (by_rule is not None and by_rule.allows(call)):
             answers.append(Approve(call))
             continue
-        answer = _ask(terminal, agent, call)
+        answer = _ask(terminal, agent, call, by_rule)
         if isinstance(answer, Approve) and answer.remember == "tool":
             always.add(call.name)
         answers.append(answer)
     return answers
 
 
-def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock) -> ApprovalAnswer:
+def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock, always: Always | None) -> ApprovalAnswer:
     edited: Mapping[str, object] | None = None
     _show(terminal, call.name, call.input)
     if call.in_doubt:
@@ -65,6 +74,9 @@ def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock) -> ApprovalAnswer
         match word.lower():
             case "y" | "yes" if not rest:
                 return Approve(call, edited)
+            case "a" | "always" if not rest and always is not None:
+                if always.ask(call, edited):
+                    return Approve(call, edited)
             case "a" | "always" if not rest:
                 return Approve(call, edited, remember="tool")
             case "n" | "no":

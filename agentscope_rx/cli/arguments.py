@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from textwrap import fill
+from typing import get_args
 
 from agentscope_rx import __version__
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
@@ -24,6 +25,7 @@ from agentscope_rx.cli.skills import add_skills, add_skills_flag
 from agentscope_rx.cli.workspace import add_workspace
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.models.registry import REGISTRY
+from agentscope_rx.permissions import Mode
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -130,6 +132,12 @@ def _agent_flags() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="run calls of this tool without asking (repeatable)",
+    )
+    flags.add_argument(
+        "--permissions", metavar="FILE", help="rules of what runs, asks or never runs; an answer 'always' adds to them"
+    )
+    flags.add_argument(
+        "--mode", choices=get_args(Mode), help="what happens with calls that no rule is about (ask); plan: only reading"
     )
     conversation = flags.add_mutually_exclusive_group()
     conversation.add_argument(

@@ -16,6 +16,7 @@ from agentscope_rx.agent.input import CallInput
 from agentscope_rx.cli.approval import ask_person, call_list, to_approve
 from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
 from agentscope_rx.cli.models import model_of
+from agentscope_rx.cli.permissions import permissions_of, put_under
 from agentscope_rx.cli.questions import ask_questions
 from agentscope_rx.cli.render import View, view_of
 from agentscope_rx.cli.skills import skills_hooks
@@ -26,6 +27,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PostCallEvent
 from agentscope_rx.messages import ApprovalAnswer, Approve, ChatUsage, Msg, ToolUseBlock
 from agentscope_rx.models import ChatModel
+from agentscope_rx.permissions import PermissionRules
 from agentscope_rx.reactive import timeout
 from agentscope_rx.session import JsonSession, Session, open_session
 from agentscope_rx.session.urls import names_store
@@ -56,6 +58,7 @@ class ChatSession:
         approved: Collection[str] = (),
         place: Place | None = None,
         toolkit: Toolkit | None = None,
+        rules: PermissionRules | None = None,
     ) -> None:
         self.agent = agent
         self.terminal = terminal
@@ -66,12 +69,14 @@ class ChatSession:
         self._approved = frozenset(approved)
         self._place = place
         self._toolkit = toolkit
+        self._rules = rules
 
     @classmethod
     def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
         """The session of these flags; `model` replaces theirs. `ConfigurationError` if a flag cannot be used."""
         toolkit = None
         place = place_of(flags)
+        rules = permissions_of(flags)
         if flags.agent is not None:
             agent = _own_agent(flags)
         else:
@@ -83,6 +88,8 @@ class ChatSession:
             agent = ReActAgent(
                 "assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=skills_hooks(flags.skills)
             )
+        if rules is not None:
+            put_under(agent, rules)
         session = cls(
             agent,
             view_of(sys.stdout, json_lines=flags.json, quiet=flags.quiet),
@@ -91,6 +98,7 @@ class ChatSession:
             approved=flags.approve,
             place=place,
             toolkit=toolkit,
+            rules=rules,
         )
         if place is not None:
             found = agent.bind(place.store, place.name).run()
@@ -123,7 +131,7 @@ class ChatSession:
         if self.terminal is None:
             raise WaitingError(_waiting(calls, questions) + self._advice(calls[0].name if calls else ""))
         try:
-            approvals = ask_person(self.terminal, self.agent, calls)
+            approvals = ask_person(self.terminal, self.agent, calls, self._rules)
             return [*approvals, *ask_questions(self.terminal, questions)]
         except EOFError:
             raise WaitingError(_waiting(calls, questions) + self._advice()) from None

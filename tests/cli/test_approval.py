@@ -15,6 +15,8 @@ from agentscope_rx import Approve, ReActAgent, Reject, ToolUseBlock, tool
 from agentscope_rx.cli.approval import ask_person
 from agentscope_rx.cli.main import main
 from agentscope_rx.cli.terminal import Terminal
+from agentscope_rx.messages.blocks import IN_DOUBT
+from agentscope_rx.permissions import PermissionRules
 from agentscope_rx.testing import ScriptedModel, call
 
 from .processes import Start
@@ -167,6 +169,42 @@ def test_what_waits_goes_on_in_another_process(cli: Cli, server: Server) -> None
     assert sent(server) == ["50 sent to bakery"]
 
 
+@pytest.mark.usefixtures("bank")
+def test_always_chooses_a_rule_that_is_kept(terminal: Start, server: Server, bank: Path) -> None:
+    (bank / "rules.json").write_text('{"version": 1}')
+    server.answers += [PAY, calls("transfer", amount=9, to="mill"), says("Both paid.")]
+    ask = terminal("ask", "Pay.", *FLAGS, "--permissions", "rules.json")
+    ask.until("[a]lways: ")
+    ask.type("a\n")
+    shown = ask.until("Enter to go back: ")
+    assert '1: transfer(arguments: {"amount": 50, "to": "bakery"})' in shown and "2: transfer" in shown
+    ask.type("\n")
+    ask.until("[a]lways: ")
+    ask.type("a\n")
+    ask.until("Enter to go back: ")
+    ask.type("2\n")
+    assert "waits for your approval" not in ask.until("Both paid.")
+    assert ask.wait() == 0
+    assert json.loads((bank / "rules.json").read_text())["allow"] == ["transfer"]
+
+
+@pytest.mark.usefixtures("bank")
+def test_permissions_and_modes_hold_on_the_command_line(cli: Cli, server: Server, bank: Path) -> None:
+    flags = (*FLAGS, "--model", "openai:m", "--base-url", server.url, "-q")
+    (bank / ".agentscope").mkdir()
+    (bank / ".agentscope" / "permissions.json").write_text('{"version": 1, "mode": "workspace", "allow": ["*"]}')
+    server.answers += [PAY, says("Not paid.")]
+    assert cli("ask", "Pay.", *flags, "--mode", "plan").stdout == "Not paid.\n"
+    assert "This call is not permitted" in sent(server)[0]
+    server.answers += [PAY]
+    assert cli("ask", "Pay.", *flags, "--mode", "ask").returncode == 3, "the folder's own file allows nothing"
+    server.answers += [PAY, says("Paid.")]
+    assert cli("ask", "Pay.", *flags, "--permissions", ".agentscope/permissions.json").stdout == "Paid.\n"
+    (bank / "rules.json").write_text('{"version": 1,\n"alow": []}')
+    wrong = cli("ask", "Pay.", *flags, "--permissions", "rules.json")
+    assert wrong.returncode == 2 and "line 2, has no 'alow'" in wrong.stderr
+
+
 # --- in this process --------------------------------------------------------------------------------------------------
 
 
@@ -306,3 +344,46 @@ def test_pending_calls_come_first_at_a_terminal_only(bare: Path, capsys: pytest.
     assert main(["ask", "Forget it.", *flags], model=second) == 0
     assert capsys.readouterr().out == "As you like.\n"
     assert "had no effect" in second.requests[0].messages[-2].tool_results[0].text
+
+
+@tool(requires_approval=True)
+def send(to: str) -> str:
+    """Send."""
+    return to
+
+
+def asked_under_rules(typed: str, *waiting: ToolUseBlock) -> tuple[list[object], str, PermissionRules]:
+    shown = io.StringIO()
+    agent = ReActAgent("A", ScriptedModel(), tools=[run, send])
+    rules = PermissionRules()
+    answers = ask_person(Terminal(io.StringIO(typed), shown), agent, waiting, rules)
+    return list(answers), shown.getvalue(), rules
+
+
+def test_a_rule_covers_the_other_calls_of_the_batch() -> None:
+    one, two = ToolUseBlock("1", "send", {"to": "ann"}), ToolUseBlock("2", "send", {"to": "bob"})
+    answers, shown, rules = asked_under_rules("a\n2\n", one, two)
+    assert answers == [Approve(one), Approve(two)] and shown.count("waits for your approval") == 1
+    assert [*map(str, rules.allow)] == ["send"]
+    answers, shown, rules = asked_under_rules("a\n1\nn no\n", one, two)
+    assert answers == [Approve(one), Reject(two, "no")] and shown.count("waits for your approval") == 2
+
+
+@pytest.mark.parametrize("choice", ["", "0", "3", "x", "-1", "\u00b2", "1 2"])
+def test_no_choice_approves_nothing(choice: str) -> None:
+    one = ToolUseBlock("1", "send", {"to": "ann"})
+    answers, _, rules = asked_under_rules(f"a\n{choice}\nn no\n", one)
+    assert answers == [Reject(one, "no")] and rules.allow == ()
+
+
+def test_where_no_rule_may_allow_a_call_always_says_so() -> None:
+    for waiting in (ToolUseBlock("1", "run", {"script": "ls"}), ToolUseBlock("p/q", "send", {"to": "ann"})):
+        answers, shown, rules = asked_under_rules("a\nn no\n", waiting)
+        assert answers == [Reject(waiting, "no")] and "no rule can allow this call" in shown and rules.allow == ()
+
+
+def test_a_rule_answers_no_doubt_about_a_call_that_has_begun() -> None:
+    one = ToolUseBlock("1", "send", {"to": "ann"})
+    doubtful = ToolUseBlock("2", "send", {"to": "bob"}).replace(metadata={IN_DOUBT: True})
+    answers, shown, _ = asked_under_rules("a\n2\nn no\n", one, doubtful)
+    assert answers == [Approve(one), Reject(doubtful, "no")] and "may have had its effect" in shown

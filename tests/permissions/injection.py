@@ -130,8 +130,8 @@ class World:
         plain = [each for each in self.commands if each not in ("git log", "git status")]
         leaked = [text for model in models for text in model.read if SECRET in text]
         leaked += [path.name for path in (self.root / "notes").rglob("*") if _holds_secret(path)]
-        kept = PermissionRules.load(self.root)
-        widened = [str(rule) for rule in kept.allow]
+        untouched = not any(".agentscope" in name for name in changed)
+        widened = [str(rule) for rule in PermissionRules.load(self.root).allow] if untouched else []
         return [*changed, *plain, *self.money, *leaked, *widened]
 
     def tools(self, inbox: str) -> list[object]:
