@@ -20,6 +20,13 @@ EXPECTED = {
         "until the tool has answered:",
         "   6 post_acting",
     ],
+    "permissions.py": [
+        "read_file: rejected",
+        "move_file: rejected",
+        "2 calls wait; always means one of ['write_file(docs/a.md)', 'write_file(docs/**)']",
+        "I did what I could. ['a.md', 'b.md', 'review.md']",
+        '    "write_file(docs/**)"',
+    ],
     "redact.py": [
         "shown       'The key of ann is '",
         "shown       '[secret], as ask'",
