@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -14,7 +14,7 @@ from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.permissions.paths import PathReading, literal_of, may_hold
 from agentscope_rx.tools import Effects, Tool
-from agentscope_rx.tools.effects import effects_by_names
+from agentscope_rx.tools.effects import CODE_NAMES, COMMAND_NAMES, PATH_NAMES, effects_by_names
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.globs import DenyList, Glob
 from agentscope_rx.tools.function_tool import FunctionTool
@@ -25,6 +25,8 @@ from agentscope_rx.tools.wrapper import innermost
 MAX_PATHS = 1_000
 """How many paths of a call are read; a call with more is allowed by no rule about paths."""
 
+_KNOWN = PATH_NAMES.union(COMMAND_NAMES, CODE_NAMES)
+_NESTED = (Mapping, list, tuple)
 _QUOTES = re.compile(r"[\"'\\]")
 _BETWEEN = re.compile(r"[\s;&|<>()`${}=,]+")
 
@@ -67,9 +69,29 @@ class Subject:
     @cached_property
     def effects(self) -> Effects:
         """What the tool declares, or what the names of its arguments say."""
-        if self.tool is None:
-            return effects_by_names(self.call.input)
-        return self.tool.effects or effects_by_names({**self._properties, **self.arguments})
+        declared = None if self.tool is None else self.tool.effects
+        if declared is not None:
+            return declared
+        found = effects_by_names({**self._properties, **self.arguments})
+        inner = {name.lower() for name, _ in self._inner}
+        # a command within another value is not read: it cannot be told what it does
+        hidden = inner.intersection((*COMMAND_NAMES, *CODE_NAMES)) and found.command is None and found.code is None
+        return replace(found, code=next(iter(inner))) if hidden else found
+
+    @cached_property
+    def _inner(self) -> tuple[tuple[str, object], ...]:
+        """The names and values within the values of arguments, for tools that declare nothing."""
+        found: list[tuple[str, object]] = []
+        pending: list[object] = [value for value in self.call.input.values() if isinstance(value, _NESTED)]
+        while pending and len(found) <= MAX_PATHS:
+            value = pending.pop()
+            if isinstance(value, Mapping):
+                items = cast("Mapping[str, object]", value)
+                found += [(name, each) for name, each in items.items() if name.lower() in _KNOWN]
+                pending += [each for each in items.values() if isinstance(each, _NESTED)]
+            else:
+                pending += [each for each in cast("list[object]", value) if isinstance(each, _NESTED)]
+        return tuple(found)
 
     @property
     def _properties(self) -> Mapping[str, object]:
@@ -115,8 +137,10 @@ class Subject:
     def paths(self) -> tuple[PathReading, ...] | None:
         """The paths among the arguments; None if one of them is no text, or there are too many."""
         texts: list[str] = []
-        for name in self.effects.paths:
-            value = self._value(name)
+        given = [self._value(name) for name in self.effects.paths]
+        if self.tool is None or self.tool.effects is None:
+            given += [value for name, value in self._inner if name.lower() in PATH_NAMES]
+        for value in given:
             values = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
             for each in values:
                 text = os.fspath(cast("os.PathLike[str]", each)) if isinstance(each, os.PathLike) else each

@@ -25,6 +25,7 @@ from agentscope_rx.tools.base import (
     is_plain,
 )
 from agentscope_rx.tools.coerce import as_tool, public_methods, tools_of
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.results.postprocess import Postprocess, both
 from agentscope_rx.tools.schemas.edit import hidden, shown_default
 from agentscope_rx.tools.wrapper import WrapperTool
@@ -46,6 +47,10 @@ class CommonOptions(TypedDict, total=False):
     """In the place of the tool's own rule."""
     read_only: bool | None
     """In the place of the tool's own: True if its calls change nothing outside of the conversation."""
+    effects: Effects | None
+    """In the place of the tool's own: which arguments are paths, a command or code, for rules about them."""
+    always_asks: bool | None
+    """In the place of the tool's own: True if no hook and no rule lifts its `requires_approval`."""
     return_direct: bool | None
     """In the place of the tool's own: True if a result that is no error is the agent's reply."""
 
@@ -94,6 +99,10 @@ class RegisteredTool(WrapperTool):
             self.requires_approval: Approval = check_mark(self.name, rule)
         if (read_only := options.get("read_only")) is not None:
             self.read_only: bool = check_read_only(self.name, read_only)
+        if (effects := options.get("effects")) is not None:
+            self.effects: Effects | None = effects
+        if (always := options.get("always_asks")) is not None:
+            self.always_asks: bool = always
         if (direct := options.get("return_direct")) is not None:
             self.return_direct = direct
         if (postprocess := options.get("postprocess")) is not None:
@@ -119,6 +128,8 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
     "parameters": (Mapping, "a JSON schema (a dict)"),
     "presets": (Mapping, "a dict of arguments"),
     "return_direct": (bool, "True or False"),
+    "always_asks": (bool, "True or False"),
+    "effects": (Effects, "Effects(paths=(...))"),
     "execution_config": (ExecutionConfig, "an ExecutionConfig"),
     "postprocess": (Callable, "a function of a call and its result"),
 }

@@ -183,6 +183,38 @@ def test_presets_defaults_and_lists_are_paths_too(tmp_path: Path):
     assert decide(call("write_file", path="src/a", content="")) == "deny"
 
 
+def test_paths_and_commands_within_values_are_found(tmp_path: Path):
+    @tool
+    def apply(edits: list[dict[str, str]], options: dict[str, object] | None = None) -> str:
+        """Applies."""
+        return ""
+
+    desk = Desk(tmp_path, deny=["*(secrets/**)"], allow=["*"])
+    decide = lambda **given: desk.rules.decide(call("apply", **given), apply).verdict  # noqa: E731
+    assert decide(edits=[{"path": "src/a"}, {"path": "Secrets/a"}]) == "deny"
+    assert decide(edits=[], options={"deep": [{"file_path": "secrets/a"}]}) == "deny"
+    assert decide(edits=[], options={"command": "cat s*/a"}) == "ask"
+    assert decide(edits=[{"path": "src/a"}]) == "allow"
+    narrow = Desk(tmp_path, allow=["apply(src/**)"])
+    assert narrow.rules.decide(call("apply", edits=[{"path": "src/a"}]), apply).verdict == "allow"
+    assert narrow.rules.decide(call("apply", edits=[{"path": "src/a"}, {"path": "b"}]), apply).verdict == "ask"
+
+
+def test_effects_are_declared_at_registration_too(tmp_path: Path):
+    @tool(requires_approval=True)
+    def put(where: str) -> str:
+        """Puts."""
+        return ""
+
+    kit = Toolkit()
+    kit.register(put, effects=Effects(paths=("where",)), always_asks=True)
+    desk = Desk(tmp_path, deny=["put(secrets/**)"], allow=["put"])
+    assert desk.rules.decide(call("put", where="secrets/a"), kit.get("put")).verdict == "deny"
+    assert desk.rules.decide(call("put", where="src/a"), kit.get("put")).verdict == "ask"
+    with pytest.raises(ConfigurationError, match="effects must be"):
+        Toolkit().register(put, effects=("where",))
+
+
 def test_a_renamed_tool_keeps_its_denials(tmp_path: Path):
     desk = Desk(tmp_path, deny=["delete_file", "bash"], allow=["tidy"])
     from tests.permissions.parts import bash
