@@ -34,7 +34,7 @@ from agentscope_rx.skills.skill import digest_of
 from agentscope_rx.skills.skill_tools import SkillName, reading
 from agentscope_rx.skills.source import FoundSkill
 from agentscope_rx.skills.wording import LOAD, RUN, shown_path
-from agentscope_rx.tools import FunctionTool, Tool, ToolContext, tool
+from agentscope_rx.tools import Effects, FunctionTool, Tool, ToolContext, tool
 from agentscope_rx.tools.backends.backend import Backend
 from agentscope_rx.tools.base import Approval, check_mark
 from agentscope_rx.tools.files.workspace import Workspace
@@ -195,7 +195,8 @@ class ScriptTool:
         bound.execution_config = ExecutionConfig(timeout=scripts.limits.time + GRACE + 2 * SETTLE)
         self.tool: Tool = bound
 
-    @tool(name=RUN)
+    # what it runs is not in its arguments: rules about paths and commands cannot tell
+    @tool(name=RUN, effects=Effects(code="path"))
     async def run_skill_script(
         self,
         name: SkillName,

@@ -23,12 +23,15 @@ from agentscope_rx.skills.front_matter import read_front_matter
 from agentscope_rx.skills.skill import FILE_NAME, digest_of
 from agentscope_rx.skills.source import FoundSkill
 from agentscope_rx.skills.wording import LOAD, READ, loaded_text, more_of, shown_path
-from agentscope_rx.tools import FunctionTool, Tool, ToolContext, tool
+from agentscope_rx.tools import Effects, FunctionTool, Tool, ToolContext, tool
 from agentscope_rx.tools.files.encoding import decoded, image_type, lines_of
 
 MAX_LINES = 2_000
 MAX_TEXT = 50_000
 """How many lines and characters of a file one result holds."""
+
+# rules about paths are about files of the workspace, and a `path` here is one of a skill
+_NONE = Effects()
 
 SkillName = Annotated[str, Field(description="The name of the skill.", examples=["trip-planning"])]
 
@@ -55,7 +58,7 @@ class SkillTools:
         """Both tools."""
         return (self.load_skill, self.read_skill_file)
 
-    @tool(name=LOAD, read_only=True)
+    @tool(name=LOAD, read_only=True, effects=_NONE)
     def load_skill(self, name: SkillName, context: ToolContext) -> str:
         """Load a skill: gives its instructions and the list of its files, and makes its tools available."""
         skill = self.find(name)
@@ -77,7 +80,7 @@ class SkillTools:
             content, rest = content[:end], more_of(skill.name, front.body_line + content.count("\n", 0, end))
         return loaded_text(skill, content, files, tools, version) + rest
 
-    @tool(name=READ, read_only=True)
+    @tool(name=READ, read_only=True, effects=_NONE)
     def read_skill_file(
         self,
         name: SkillName,

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx import Approve
+from agentscope_rx import Approve, ReActAgent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import ActingChunkEvent
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.permissions import PermissionRules, PermissionsHook
 from agentscope_rx.skills import PackageSkills, Skill, SkillScripts, SkillsHook, UserSkills, WorkspaceSkills
-from agentscope_rx.testing import call
+from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools.backends import BubblewrapBackend
-from tests.skills.parts import asked, friday, installed, load, put, put_skill, texts
+from tests.skills.parts import asked, friday, installed, load, put, put_skill, read, texts
 
 REPORT = """
 import os, sys
@@ -62,7 +64,7 @@ def version(hook: SkillsHook, name: str = "tools") -> str:
     return found[1]
 
 
-def script(path: str, version: str, *args: str, name: str = "tools") -> object:
+def script(path: str, version: str, *args: str, name: str = "tools") -> ToolUseBlock:
     return call("run_skill_script", name=name, path=path, version=version, args=list(args))
 
 
@@ -95,7 +97,7 @@ def test_a_script_runs_in_a_sandbox(work: Path):
         pytest.skip(str(error))
     text = (
         "import os, socket\nfrom helper import GREETING\n"
-        f"print(GREETING, os.path.exists({str(work.parent / 'home')!r}), [each for each in os.listdir('.') if each[0] != '.'])\n"
+        f"print(GREETING, os.path.exists({str(work.parent / 'home')!r}))\n"
         "open('made.txt', 'w').write('x')\n"
         "try: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError as error: print('no network')\n"
     )
@@ -107,7 +109,7 @@ def test_a_script_runs_in_a_sandbox(work: Path):
     assert "It runs in a sandbox. There is no network." in hooked.tools()[2].description
     known = version(hooked)
     look, shell = asked(hooked, script("scripts/look.py", known), script("scripts/go.sh", known, "x"))
-    assert look == "hello False []\nno network\n(exit code 0)" and shell == "shell x\n(exit code 3)"
+    assert look == "hello False\nno network\n(exit code 0)" and shell == "shell x\n(exit code 3)"
     assert (work / "made.txt").read_text() == "x"
 
 
@@ -133,6 +135,34 @@ def test_a_call_waits_for_approval(work: Path):
     assert dict(pending.input) == {"name": "tools", "path": "scripts/report.py", "version": known, "args": []}
     agent.call(Approve(pending)).run()
     assert texts(agent)[0].startswith("hello []")
+
+
+def test_permissions_are_asked_about_scripts(work: Path):
+    """A rule for the exact call holds for one version; no mode but a rule lets a script run without asking."""
+    hooked = hook(work, requires_approval=True)
+    known = version(hooked)
+    run = script("scripts/go.sh", known)
+
+    def ends(**rules) -> str:
+        agent = ReActAgent(
+            "Friday",
+            ScriptedModel(load("tools"), read("tools", "notes.txt"), run, "Done."),
+            hooks=[hooked, PermissionsHook(PermissionRules(workspace=work, **rules))],
+        )
+        reply = agent.call("Go.").run()
+        assert ["Do it." in each or each == "x" for each in texts(agent)[:2]] == [True, True]
+        return "asked" if reply.pending_calls else texts(agent)[2]
+
+    exact = {"tool": "run_skill_script", "arguments": dict(run.input)}
+    assert ends(allow=[exact]) == ends(allow=["run_skill_script"]) == "shell \n(exit code 3)"
+    assert "denies it" in ends(deny=["run_skill_script"], allow=[exact])
+    assert "only tools that read" in ends(mode="plan")
+    for rules in ({"mode": "accept_edits"}, {"mode": "workspace"}, {"deny": ["*(notes.txt)"], "allow": [exact]}):
+        assert ends(**rules) == "asked"
+    put(work.parent / "home" / "skills" / "tools", {"scripts/go.sh": "echo changed"})
+    assert "a file of it has changed" in ends(allow=[exact])
+    run = script("scripts/go.sh", version(hook(work)))
+    assert ends(allow=[exact]) == "asked"
 
 
 @pytest.mark.parametrize("changed", ["scripts/report.py", "scripts/helper.py", "SKILL.md", "scripts/new.py"])
