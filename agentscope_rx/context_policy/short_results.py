@@ -39,6 +39,7 @@ READING: Final = frozenset(
     {
         *("read_file", "list_directory", "glob", "grep", "list_files", "grep_files", "glob_files"),
         *("memory_search", "memory_get", "session_search", "retrieve_from_memory"),
+        *("load_skill", "read_skill_file"),
     }
 )
 """Tools whose results are bounded already, or are asked for again at no cost: by default these are not evicted."""

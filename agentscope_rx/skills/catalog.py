@@ -118,7 +118,7 @@ def _scan(source: SkillSource) -> SkillScan:
     except SkillError as error:
         return SkillScan((), (error,))
     except Exception as error:
-        # a source may be anybody's code: it must not take the skills of the others away
+        # a source of the program's own may fail with anything: the others keep their skills
         text = f"its skills cannot be read: {type(error).__name__}: {error}"
         return SkillScan((), (SkillError(source.label or repr(source), text),))
 

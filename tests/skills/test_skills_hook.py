@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentscope_rx import InMemoryMemory, ReActAgent, tool
+from agentscope_rx.context_policy import ToolResultEvictionHook
 from agentscope_rx.errors import ConfigurationError, DeadlineError, DuplicateToolError
 from agentscope_rx.messages import ImageBlock
 from agentscope_rx.session import InMemorySession
@@ -182,6 +183,14 @@ def test_problems_are_dropped_errors_by_default(folder: Path):
     with collect_dropped() as dropped:
         agent.call("Hi.").run()
     assert len(dropped) == 1 and "the first line must be" in str(dropped[0])
+
+
+def test_instructions_are_not_evicted(folder: Path):
+    put_skill(folder / "skills", "long", body="".join(f"step {number:05}\n" for number in range(4000)))
+    model = ScriptedModel(load("long"), "Done.")
+    hooks = [SkillsHook(WorkspaceSkills(folder)), ToolResultEvictionHook(200, 100)]
+    ReActAgent("Friday", model, hooks=hooks).call("Go.").run()
+    assert "step 02000" in model.requests[1].messages[-1].tool_results[0].text
 
 
 # --- tools of skills -------------------------------------------------------------------------------------------------
