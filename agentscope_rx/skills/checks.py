@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,9 @@ MAX_LINES = 500
 
 # [text](path), but no address, no anchor and no mail
 _LINK = re.compile(r"\]\(\s*<?(?![a-z][a-z0-9+.-]*:|[#/])([^)>#\s]+)", re.IGNORECASE)
+_CODE = re.compile(r"``.+?``|`[^`]+`")
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_PLACEHOLDER = re.compile(r"[{}$*<>]")
 _PATH = re.compile(r"(?<![\w./-])(?:\./)?((?:scripts|references|assets)/[\w./-]*[\w-])(?![\w/<{*$-])")
 
 
@@ -100,7 +103,7 @@ def _check(folder: Path) -> Iterator[Finding]:
     except SkillError as error:
         yield Finding(error.file, error.line, "error", error.problem)
         return
-    yield from _references(front, file, real)
+    yield from _references(front, file, sizes)
     yield from _links(folder)
     for path, size in sizes.items():
         yield from _file(folder / path, path, size)
@@ -115,19 +118,29 @@ def _body(front: FrontMatter, file: str) -> Iterator[Finding]:
         yield Finding(file, front.body_line, "warning", text)
 
 
-def _references(front: FrontMatter, file: str, folder: Path) -> Iterator[Finding]:
+def _references(front: FrontMatter, file: str, known: Iterable[str]) -> Iterator[Finding]:
     """The files that the instructions name, and that are not there."""
+    there = {FILE_NAME}
+    for path in known:
+        parts = path.split("/")
+        there |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
     seen: set[str] = set()
+    fence = ""
     for number, line in enumerate(front.body.split("\n"), front.body_line):
-        for path in (*_LINK.findall(line), *_PATH.findall(line)):
+        mark = _FENCE.match(line)
+        if mark is not None and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+        # a link in code is an example of a link
+        links = [] if fence else _LINK.findall(_CODE.sub("", line))
+        for path in (*links, *_PATH.findall(line)):
             wanted = path.removeprefix("./").rstrip("/.")
-            if not wanted or wanted in seen:
+            if not wanted or wanted in seen or _PLACEHOLDER.search(wanted):
                 continue
             seen.add(wanted)
             if ".." in wanted.split("/"):
-                yield Finding(file, number, "error", f"{path!r} leads out of the folder of the skill.")
-            elif not (folder / wanted).exists():
-                yield Finding(file, number, "error", f"there is no file {path!r} in the skill.")
+                yield Finding(file, number, "error", f"{path!r:.200} leads out of the folder of the skill.")
+            elif wanted not in there:
+                yield Finding(file, number, "error", f"there is no file {path!r:.200} in the skill.")
 
 
 def _links(folder: Path) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import pytest
 
 from agentscope_rx.skills.checks import check_skills
 from tests.skills.parts import put, put_skill, skill_text
+from tests.support.assertions import in_cpu_time
 
 GOOD = """---
 name: good
@@ -26,6 +27,12 @@ Run `scripts/go.py`, see [the notes](references/notes.md#part), [our page](https
 [mail](mailto:a@b.c) and [above](#good). Use `scripts/<name>.py` for yours, and the files in assets/.
 
     python scripts/go.py --all
+
+A link is `[text](path.md)`, or [one with a place]({folder}/path.md).
+
+```markdown
+[text](other.md)
+```
 """
 
 
@@ -60,10 +67,10 @@ def test_a_good_skill_has_no_findings(tmp_path: Path):
         ({"SKILL.md": skill_text("good", "d" * 1025)}, "SKILL.md:3: error: 'description' has 1,025 characters"),
         ({"SKILL.md": skill_text("good", body=" \n")}, "SKILL.md:5: error: there are no instructions"),
         ({"SKILL.md": GOOD.replace("license", "version")}, "SKILL.md:4: warning: the format has no key 'version'"),
-        ({"SKILL.md": GOOD + "x\n" * 500}, "SKILL.md:10: warning: the instructions have 507 lines"),
-        ({"SKILL.md": GOOD + "[a](gone.md)"}, "SKILL.md:16: error: there is no file 'gone.md' in the skill."),
-        ({"SKILL.md": GOOD + "see references/gone.md."}, "SKILL.md:16: error: there is no file 'references/gone.md'"),
-        ({"SKILL.md": GOOD + "[a](../../x.md)"}, "SKILL.md:16: error: '../../x.md' leads out of the folder"),
+        ({"SKILL.md": GOOD + "x\n" * 500}, "SKILL.md:10: warning: the instructions have 513 lines"),
+        ({"SKILL.md": GOOD + "[a](gone.md)"}, "SKILL.md:22: error: there is no file 'gone.md' in the skill."),
+        ({"SKILL.md": GOOD + "see references/gone.md."}, "SKILL.md:22: error: there is no file 'references/gone.md'"),
+        ({"SKILL.md": GOOD + "[a](../../x.md)"}, "SKILL.md:22: error: '../../x.md' leads out of the folder"),
         ({"scripts/empty.sh": ""}, "scripts/empty.sh: error: it is empty."),
         ({"scripts/bad.py": "x = 1\ndef (:\n"}, "scripts/bad.py:2: error: this is no valid Python"),
         ({"scripts/nul.py": "x = '\0'\n"}, "scripts/nul.py"),
@@ -90,6 +97,14 @@ def test_links_are_found(tmp_path: Path):
     assert found(skill) == ["references/passwd: error: it is a symbolic link, and links are not followed."]
     findings = check_skills(tmp_path)[1]
     assert str(findings[0]) == f"{tmp_path}/also: error: it is a symbolic link, and links are not followed."
+
+
+@pytest.mark.parametrize(
+    "unit", ["`", "``", "` ", "](", "](a", "](aaa:", "scripts/", "scripts/a<", "[a](b", "```\n", "references/.", "\n"]
+)
+def test_hostile_instructions_take_bounded_time(tmp_path: Path, unit: str):
+    put_skill(tmp_path, "good", body=(unit * 1_000_000)[:1_000_000])
+    in_cpu_time(lambda: check_skills(tmp_path / "good"), 10)
 
 
 def test_a_path_without_skills_is_an_error(tmp_path: Path):
