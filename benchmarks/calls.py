@@ -2,6 +2,7 @@
 
     python -m benchmarks.calls turns      python -m benchmarks.calls chunks      python -m benchmarks.calls pulled
     python -m benchmarks.calls tools      python -m benchmarks.calls limited_tools
+    python -m benchmarks.calls guarded    python -m benchmarks.calls secrets       chunks with a check of the output
     python -m benchmarks.calls started    python -m benchmarks.calls shared        chunks of a run begun by `start()`
 
 The difference of a long run and a short one, by file and, with `--functions`, by function; C calls last.
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import FrameType
 
-from benchmarks.cases import _chunks, _started, _tools, _turns
+from benchmarks.cases import _chunks, _guarded, _started, _tools, _turns
 
 SHORT, LONG = 50, 250
 Name = tuple[str, str]
@@ -23,6 +24,8 @@ CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
     "turns": lambda count: _turns("engine", count),
     "chunks": lambda count: _chunks("engine", count, pulled=False),
     "pulled": lambda count: _chunks("engine", count, pulled=True),
+    "guarded": lambda count: _guarded(count, secrets=False),
+    "secrets": lambda count: _guarded(count, secrets=True),
     "started": lambda count: _started("engine", count, subscribers=1),
     "shared": lambda count: _started("engine", count, subscribers=3),
     "tools": lambda count: _tools("engine", count),

@@ -195,6 +195,22 @@ def _chunks(who: str, count: int, *, pulled: bool) -> Callable[[], Awaitable[obj
     return pull if pulled else push
 
 
+def _guarded(count: int, *, secrets: bool) -> Callable[[], Awaitable[object]]:
+    """Chunks that are held back until a check has judged them."""
+    from agentscope_rx.guardrails import GuardrailsHook, Secrets, guardrail
+    from benchmarks import engine, models
+
+    check = Secrets() if secrets else guardrail("output")(lambda request: None)
+    someone = engine.agent(models.sentences(count))
+    someone.hooks.add(GuardrailsHook(check))
+
+    async def push() -> None:
+        async for _ in someone.stream("go"):
+            pass
+
+    return push
+
+
 def _started(who: str, count: int, *, subscribers: int) -> Callable[[], Awaitable[object]]:
     if who == "bare":
         return _chunks(who, count, pulled=False)

@@ -49,6 +49,16 @@ def chunks(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:
     return generate
 
 
+def sentences(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:
+    """Answers in so many pieces, of which each tenth ends a sentence."""
+
+    async def generate() -> AsyncIterator[ChatResponse]:
+        for number in range(count):
+            yield ChatResponse((TextBlock("word. " if number % 10 == 9 else "word "),))
+
+    return generate
+
+
 def slow(seconds: float) -> Callable[[], AsyncIterator[ChatResponse]]:
     """Thinks for a while, then answers."""
 

@@ -34,6 +34,12 @@ EXPECTED = {
         "remembered  assistant: 'The key of ann is [secret], as asked.'",
         "sent        tool: 'app.ini: user=ann key=[secret]'",
     ],
+    "guardrails.py": [
+        "  remembered 'Let us talk about servers.'",
+        "  shown 'The key is [secret removed], as asked. Keep it.'",
+        "  warning of InjectionHints: found a phrase of injected instructions",
+        "  last result: Error: This conversation holds results from outside (fetch)",
+    ],
     "audit.py": [
         "reply: The bakery has its money; the casino needs a second signature.",
         "  transfer({'amount': 40, 'to': 'the bakery'}): ok: 40 sent to the bakery",

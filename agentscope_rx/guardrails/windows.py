@@ -234,7 +234,7 @@ class Windows(OperatorSink):
             return
         rest = text[end:]
         marks = marks_from_end(pending.marks, len(rest))
-        self._emit(Pending(pending.channel, [text[:end]], pending.marks, end))
+        self._emit(Pending(pending.channel, [text[:end]], marks_from_start(pending.marks, end), end))
         if rest and not self.disposed:
             self._pending = Pending(pending.channel, [rest], marks, len(rest))
             self._arm()
@@ -300,6 +300,17 @@ class Windows(OperatorSink):
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
+
+
+def marks_from_start(marks: list[Mark], length: int) -> list[Mark]:
+    """The marks of the first `length` characters."""
+    kept: list[Mark] = []
+    for mark in marks:
+        if length <= 0:
+            break
+        kept.append(Mark(mark.time, min(mark.length, length)))
+        length -= mark.length
+    return kept
 
 
 def marks_from_end(marks: list[Mark], length: int) -> list[Mark]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx import TextBlock
@@ -76,6 +76,7 @@ def test_what_is_shown_was_judged_and_is_remembered(steps, bounds, pause, stop, 
 
 
 @settings(max_examples=80, deadline=None)
+@example(["a ", Delay(3.0), "def. ", Delay(3.0)], (5.0, 24, 6))
 @given(STEPS, BOUNDS)
 def test_nothing_is_held_longer_than_the_bound(steps, bounds):
     delay, most, reach = bounds
