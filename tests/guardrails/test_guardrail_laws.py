@@ -17,7 +17,7 @@ from agentscope_rx.guardrails.windows import WindowOptions
 from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.models.response import ChatResponse, RetryNotice, ToolUseDelta
 from agentscope_rx.reactive import flow, from_iterable
-from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
+from agentscope_rx.testing import Delay, ScriptedModel, check_operator, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 from tests.guardrails.guard_parts import chunks, shown_text
 from tests.hooks.around_parts import watch
@@ -206,3 +206,17 @@ def test_calls_of_tools_pass_in_their_place():
         "ToolUseBlock",
     ]
     assert watched.reply == "ok"
+
+
+def test_the_operator_keeps_the_laws_of_operators():
+    @guardrail("output")
+    def check(request):
+        return None
+
+    values = [ChatResponse((TextBlock(f"{n}.\n"),)) for n in range(6)]
+    options = WindowOptions(max_chars=64)
+
+    def operator(source):
+        return checked_output(flow(source), [check], options, NOWHERE, lambda found: None)
+
+    assert check_operator(operator, values=values, expected=values, ahead=2).checked
