@@ -20,7 +20,7 @@ from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.guardrails.windows import EPSILON, Channel, Mark, Window, WindowOptions, Windows, marks_from_end
 from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.reactive import Flow, Scope, concat_map, empty, flow, from_iterable
+from agentscope_rx.reactive import Flow, Scope, concat_map, empty, from_iterable
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.kernel.operator import OperatorFlow
 
@@ -103,7 +103,7 @@ class _Release:
         text = self._tail + item.text
         self._marks += item.marks
         if not text:
-            return from_iterable(self._closing(item))
+            return _flow(self._closing(item))
         request = CheckRequest(
             kind="output",
             text=text,
@@ -114,9 +114,8 @@ class _Release:
         )
         outcome = judge(self._checks, request)
         if isinstance(outcome, Outcome):
-            return from_iterable(self._settle(item, text, outcome))
-        settled = outcome.pipe(concat_map(lambda found: from_iterable(self._settle(item, text, found))))
-        return flow(settled)
+            return _flow(self._settle(item, text, outcome))
+        return outcome.pipe(concat_map(lambda found: _flow(self._settle(item, text, found))))
 
     def _forget(self) -> None:
         self._channel, self._shown = None, False
@@ -176,3 +175,8 @@ class _Release:
             # a signature proves what the model has written, and not what has taken its place
             return []
         return [ChatResponse((close,), block=window.channel.number)]
+
+
+def _flow(responses: list[ChatResponse]) -> ChatResponse | Flow[ChatResponse]:
+    """The responses; one is returned as it is, which costs nothing."""
+    return responses[0] if len(responses) == 1 else from_iterable(responses) if responses else empty()

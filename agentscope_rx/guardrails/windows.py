@@ -83,6 +83,8 @@ class Pending:
     pieces: list[str] = field(default_factory=list[str])
     marks: list[Mark] = field(default_factory=list[Mark])
     length: int = 0
+    has_end: bool = False
+    """True if it has the end of a sentence or line."""
 
 
 class Windows(OperatorSink):
@@ -220,7 +222,10 @@ class Windows(OperatorSink):
             return
         if pending.length >= self._options.max_chars:
             self._emit(pending)
-        elif _END.search(last + text):
+            return
+        pending.has_end = pending.has_end or _END.search(last + text) is not None
+        # what is within reach stays held anyway: shorter windows would only be judged more often
+        if pending.has_end and pending.length >= self._options.reach // 2:
             self._cut(pending)
         else:
             self._arm()

@@ -202,9 +202,17 @@ def test_held_text_of_a_failed_attempt_is_void():
         ["Two. whole"],
         execution_config=ExecutionConfig(max_attempts=2),
     )
+    watched, _, someone = run(guarded(judged([])), model)
+    # (a model is not asked again once text was shown)
+    assert isinstance(watched.error, ModelConnectionError)
+    assert [text for _, text in chunks(watched)] == []
+    assert [message.text for message in remembered(someone)] == ["hi"]
+
+
+def test_a_failed_attempt_of_which_nothing_was_shown():
+    model = ScriptedModel([ModelConnectionError("down")], ["Two."], execution_config=ExecutionConfig(max_attempts=2))
     watched, _, _ = run(guarded(judged([])), model)
-    assert watched.error is not None or watched.reply == shown_text(watched)
-    assert "half" not in "".join(text for _, text in chunks(watched))
+    assert watched.reply == shown_text(watched) == "Two." and watched.of(RetryEvent)
 
 
 def test_a_discarded_attempt_voids_what_is_held():
@@ -319,3 +327,36 @@ def test_warnings_are_reported_once():
     assert remembered(someone)[-1].metadata["guardrails"] == [
         {"guardrail": "check", "kind": "output", "action": "warn", "reason": "shouting"}
     ]
+
+
+@pytest.mark.parametrize("at", [0, 3, 4, 6])
+def test_a_throwing_subscriber_leaves_nothing(at, reported):
+    async def main():
+        hook = guarded(judged([], 0.5), no_keys())
+        someone = agent(ScriptedModel(["One. Two. ", Delay(1), "Three. "] * 3), hooks=[hook])
+        seen = 0
+
+        def fail(event):
+            nonlocal seen
+            seen += 1
+            if seen > at:
+                raise ValueError("no")
+
+        someone.stream("hi").subscribe(fail)
+        await asyncio.sleep(60)
+        assert not someone.running and hook._core.live == {}
+        assert_whole(someone)
+
+    run_virtual(main())
+
+
+def test_a_slow_reader_gets_all_of_it():
+    async def main():
+        someone = agent(ScriptedModel(["word word. "] * 300), hooks=[guarded(judged([], 0.01), no_keys())])
+        text = ""
+        async for event in someone.stream("hi"):
+            await asyncio.sleep(0.5)
+            text += event.text if isinstance(event, ReasoningChunkEvent) else ""
+        assert text == "word word. " * 300 == remembered(someone)[-1].text
+
+    run_virtual(main())
