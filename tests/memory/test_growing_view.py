@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, Msg, TextBlock
+from agentscope_rx.memory import TokenWindow
 from agentscope_rx.memory.growing_view import GrowingView
 from agentscope_rx.memory.short_forms import has_short_forms, shortened
 from agentscope_rx.memory.views import view_of
@@ -63,7 +65,8 @@ def test_a_shorter_and_another_conversation_get_their_own_view():
         assert view.of(messages) == view_of(messages)
 
 
-def calls_of(view: GrowingView, history: History) -> int:
+def calls_of(function: Callable[[History], object], history: History) -> int:
+    """The number of calls that the function makes, those in C included."""
     count = 0
 
     def note(frame: FrameType, event: str, arg: object) -> None:
@@ -72,7 +75,7 @@ def calls_of(view: GrowingView, history: History) -> int:
 
     sys.setprofile(note)
     try:
-        view.of(history)
+        function(history)
     finally:
         sys.setprofile(None)
     return count
@@ -94,5 +97,18 @@ def test_the_thousandth_round_costs_as_much_as_the_tenth(what: str):
         result = ToolResultBlock(call.id, "look", (TextBlock("x"),))
         answer = Msg.tool(result)
         messages += [Msg.assistant([call], "Friday"), answer if number % 10 else shortened(answer, {0: result})]
-        costs.append(calls_of(view, History(messages, len(messages))))
+        history = History(messages, len(messages))
+        costs.append(calls_of(view.of, history))
     assert costs[999] == costs[9] and costs[990] == costs[10]
+
+
+def test_a_window_of_a_growing_view_costs_what_it_sends():
+    messages, view, window = [Msg.user("note").marked(HIDDEN)], GrowingView(), TokenWindow(300)
+    costs: list[int] = []
+    for number in range(1_000):
+        messages += [Msg.user(f"question {number:04}"), Msg.assistant(f"answer {number:04}", "Friday")]
+        history = History(messages, len(messages))
+        costs.append(calls_of(lambda given: window.of_view(view.of(given)), history))
+        if number % 100 == 0:
+            assert list(window.of_view(view.of(history))) == list(window.of(messages))
+    assert max(costs[900:]) <= max(costs[100:200])
