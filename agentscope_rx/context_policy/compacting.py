@@ -29,7 +29,7 @@ from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, ChatUsage, Msg
 from agentscope_rx.messages.history import same_beginning
 from agentscope_rx.messages.marks import summary_in
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
-from agentscope_rx.reactive import Flow, catch, defer, empty, flat_map_iterable, flow, just, then, throw
+from agentscope_rx.reactive import Flow, catch, empty, flat_map_iterable, flow, just, then, throw
 
 BUDGET = "budget"
 """The step of the event that says: the request is above the budget although all strategies have been asked."""
@@ -92,8 +92,8 @@ def _relevant(request: CompactionRequest) -> list[Msg]:
 def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequence[Msg]) -> set[str]:
     """The ids of the messages that a compaction must not touch.
 
-    The input of the run, the last user message, calls without a result, the last rounds, transient messages (they are
-    removed at the end of the run), and messages that share their id with another one.
+    System messages, the input of the run, the last user message, calls without a result, the last rounds,
+    transient messages (they are removed at the end of the run), and messages that share their id with another one.
     """
     shown = visible(history)
     protected = set(request.question) | open_ids(shown)
@@ -103,7 +103,7 @@ def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequenc
     for message in shown:
         if pending and any(call.id in pending for call in message.tool_calls):
             protected.add(message.id)
-        if message.metadata and TRANSIENT in message.marks:
+        if message.role is MsgRole.SYSTEM or (message.metadata and TRANSIENT in message.marks):
             protected.add(message.id)
     for each in last_rounds(rounds_of(history), keep_rounds):
         protected.update(message.id for message in each.messages)
@@ -132,12 +132,12 @@ class Pass:
         self._worked: set[str] = set()
 
     def run(self) -> Flow[Outcome]:
-        """Ask the strategies.
+        """Ask the strategies, once.
 
         Signals: the outcome; the error of a strategy that is no `CompactionError`.
         Cancels: the strategy in progress; nothing is changed.
         """
-        return defer(lambda: self._step(0))
+        return self._step(0)
 
     def _step(self, at: int) -> Flow[Outcome]:
         """The strategies from this one on."""

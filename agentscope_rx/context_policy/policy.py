@@ -42,7 +42,7 @@ from agentscope_rx.models.checks import check_count, is_number
 from agentscope_rx.models.tokens import TokenCounter
 from agentscope_rx.models.wrappers.truncating import max_input
 from agentscope_rx.parts import Part, Where
-from agentscope_rx.reactive import Flow, concat_map, empty, just
+from agentscope_rx.reactive import Flow, concat_map, defer, empty, just
 from agentscope_rx.tools import Tool
 
 GROWTH: Final = 1.1
@@ -118,7 +118,7 @@ class ContextPolicy:
         goal = self._goal(request, state, sizes)
         if goal is None:
             return None
-        running = Pass(self.strategies, request, sizes, goal).run()
+        running = defer(lambda: Pass(self.strategies, request, sizes, goal).run())
         return running.pipe(concat_map(lambda outcome: self._settled(request, sizes, goal, outcome)))
 
     def tools(self) -> tuple[Tool, ...]:

@@ -134,6 +134,7 @@ _SENT: Final = (
     rf"request \({_NUMBER} tokens\)",
     rf"n_prompt_tokens\W+{_NUMBER}",
 )
+_BOTH: Final = re.compile(rf"\({_NUMBER} in (?:the|your) (?:messages|prompt)[^()]*?{_NUMBER} (?:in|for) the completion")
 
 
 def refused(error: ModelError | None) -> tuple[int | None, int | None]:
@@ -144,11 +145,20 @@ def refused(error: ModelError | None) -> tuple[int | None, int | None]:
     if error is None:
         return None, None
     text = f"{error} {(error.body or '') if isinstance(error, ModelHTTPError) else ''}"
-    return _first(_LIMITS, text), _first(_SENT, text)
+    limit, sent = _first(_LIMITS, text), _first(_SENT, text)
+    both = _BOTH.search(text)
+    if both is not None and limit is not None:
+        # the window is that of the request and the answer
+        return max(1, limit - _number(both[2])), _number(both[1])
+    return limit, sent
 
 
 def _first(patterns: Sequence[str], text: str) -> int | None:
     for pattern in patterns:
         if found := re.search(pattern, text, re.IGNORECASE):
-            return int(found[1].replace(",", "").replace("_", "")) or None
+            return _number(found[1]) or None
     return None
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", "").replace("_", ""))

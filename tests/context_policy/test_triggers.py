@@ -175,9 +175,10 @@ def overflow(text: str, **fields: object) -> ContextOverflowError:
             9_012,
         ),
         (
-            "maximum context length is 16385 tokens, however you requested 20000 tokens (19000 in the ...)",
-            16_385,
-            20_000,
+            "This model's maximum context length is 16385 tokens. However, you requested 20000 tokens (19000 in the "
+            "messages, 1000 in the completion). Please reduce the length of the messages or completion.",
+            15_385,
+            19_000,
         ),
         ("prompt is too long: 210000 tokens > 200000 maximum", 200_000, 210_000),
         (
