@@ -39,7 +39,7 @@ from agentscope_rx.models.response import FinishReason
 from agentscope_rx.models.wrappers.truncating import max_input
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, flat_map_iterable, just, then, throw, timeout
 
-_SMALLER: Final = 4
+_SMALLER: Final = 7
 """The number of sizes of parts that are tried, each half of the one before."""
 _FENCE: Final = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
 _LEAST: Final = 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -57,6 +58,29 @@ def test_every_request_is_within_the_budget(scale: float) -> None:
     assert max(model.sizes) <= BUDGET
     # a compaction goes far below the trigger, so that it is rare
     assert model.summaries <= ROUNDS / 4
+
+
+def test_late_rounds_cost_what_early_ones_do() -> None:
+    """In calls of Python functions, which are the same on every machine."""
+    calls, at = [0], list[int]()
+
+    def count(frame: object, event: str, argument: object) -> None:
+        calls[0] += event == "call"
+
+    model = Explorer(ROUNDS, on_request=lambda number, messages: at.append(calls[0]))
+    agent = explorer(model, CompactionHook(max_tokens=BUDGET), rooms_tool(large))
+
+    async def main() -> None:
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            await agent.call(Msg.user("Look at every room. What was in room 3?", "Ann"))
+        finally:
+            sys.setprofile(before)
+
+    run_virtual(main())
+    quarter = len(at) // 4
+    assert at[-1] - at[-quarter] < 1.5 * (at[2 * quarter] - at[quarter])
 
 
 def test_summaries_alone_keep_it_within_the_budget() -> None:
