@@ -23,6 +23,7 @@ from agentscope_rx.tools.files.globs import DenyList, Glob
 from agentscope_rx.tools.files.paths import MAX_PATH, folded, parts_of
 
 _STRANGE = re.compile(r"[\x00-\x1f\x7f]|^\s*[~$]|%[A-Za-z_]\w*%")
+_FILE_URL = re.compile(r"^file:/*(?=/)", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[{]")
 
 
@@ -78,20 +79,21 @@ class PathReading:
         if len(self.text) > MAX_PATH:
             # no system opens it
             return False
-        return any(
-            denied.denies(names) is not None or (below and _may_hold(names, denied)) for names in self._readings()
-        )
+        return any(denied.denies(names) is not None or (below and _may_hold(names, denied)) for names in self._readings)
 
-    def _readings(self) -> Iterator[tuple[str, ...]]:
+    @cached_property
+    def _readings(self) -> tuple[tuple[str, ...], ...]:
         """The names below the root in each way in which the path may be read."""
         texts = {self.text, unquote(self.text)}
         texts |= {each.replace("\\", "/") for each in texts}
-        texts |= {re.sub(r"^(?i:file):/*(?=/)", "", each) for each in texts}
+        texts |= {_FILE_URL.sub("", each) for each in texts}
+        found: dict[tuple[str, ...], None] = {}
         for text in texts:
-            yield from self._read(text)
+            found.update(dict.fromkeys(self._read(text)))
             real = self._real(text)
             if real is not None:
-                yield real
+                found[real] = None
+        return tuple(found)
 
     def _read(self, text: str) -> Iterator[tuple[str, ...]]:
         if self.root is None or self.base is None:

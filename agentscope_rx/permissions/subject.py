@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -12,7 +12,7 @@ from typing import cast
 from agentscope_rx.errors import CommandDeniedError
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
-from agentscope_rx.permissions.paths import PathReading, literal_of, may_hold
+from agentscope_rx.permissions.paths import PathReading, literal_of
 from agentscope_rx.tools import Effects, Tool
 from agentscope_rx.tools.effects import CODE_NAMES, COMMAND_NAMES, PATH_NAMES, effects_by_names
 from agentscope_rx.tools.files import Workspace
@@ -161,10 +161,11 @@ class Subject:
         """
         if self.paths is None:
             return None
-        if self._too_long:
+        in_command = None if self._too_long else self._command_paths
+        if in_command is None:
             return True
         below = below and self.effects.below and not self._kept_out(denied)
-        if any(each.touches(denied, below=below) for each in (*self.paths, *self._command_paths())):
+        if any(each.touches(denied, below=below) for each in (*self.paths, *in_command)):
             return True
         strange = any(each.strange for each in self.paths)
         return None if strange or (self._has_command and self.words is None) or self.effects.code is not None else False
@@ -176,15 +177,16 @@ class Subject:
             return False
         return all(pattern in own.deny.patterns or own.deny.denies(literal_of(pattern)) for pattern in denied.patterns)
 
-    def _command_paths(self) -> Iterator[PathReading]:
-        for index, piece in enumerate(each for word in self.loose_words for each in (word, *pieces_of(word))):
-            if index >= MAX_PATHS:
-                return
-            yield self._reading(piece)
-
-    def may_hold(self, pattern: str) -> bool:
-        """True if something below a path of the call may match the pattern."""
-        return any(each.names is not None and may_hold(each.names, pattern) for each in self.paths or ())
+    @cached_property
+    def _command_paths(self) -> tuple[PathReading, ...] | None:
+        """What may be a path in the command; None if that is too much to be read."""
+        pieces: dict[str, None] = {}
+        for word in self.loose_words:
+            pieces[word] = None
+            pieces.update(dict.fromkeys(pieces_of(word)))
+            if len(pieces) > MAX_PATHS:
+                return None
+        return tuple(map(self._reading, pieces))
 
     # --- commands -------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from agentscope_rx.testing import call
 from agentscope_rx.tools import Effects, Toolkit, preset, renamed, tool
 from agentscope_rx.tools.files import FileTools, Workspace
 from tests.permissions.parts import Desk
+from tests.support.assertions import in_cpu_time
 
 WRITE = {"path": "src/a.py", "content": ""}
 
@@ -277,6 +278,16 @@ def test_paths_in_commands_are_read_as_words(tmp_path: Path):
         assert desk.verdict("bash", command=command) == "deny", command
     assert desk.verdict("bash", command="cat s*/a") == "ask"
     assert desk.verdict("bash", command="cat src/a") == "allow"
+
+
+def test_a_command_with_too_many_words_hides_no_path(tmp_path: Path):
+    desk = Desk(tmp_path, deny=["*(secrets/**)"], allow=["*"])
+    many = " ".join(f"w{number}" for number in range(2_000))
+    decide = lambda name, **given: in_cpu_time(lambda: desk.verdict(name, **given), 1.0)  # noqa: E731
+    assert decide("bash", command=f"cat {many} secrets/a") == "deny"
+    assert decide("bash", command=f"cat {'-' + 'x' * 60_000}") == "ask"
+    assert decide("bash", command=f"cat {'-' + 'x' * 90_000}") == "deny", "it is not searched"
+    assert decide("copy", source=["src/a"] * 5_000, destination="b") == "ask"
 
 
 def test_the_librarys_own_folder_is_never_written(tmp_path: Path):
