@@ -182,6 +182,22 @@ def test_a_structured_output_is_judged_as_it_comes(mode):
     assert not any("sk-1234" in event.to_json() for event in watched.events)
 
 
+@pytest.mark.parametrize("mode", ["tool", "prompted"])
+def test_a_stopped_output_is_not_asked_for_again(mode):
+    text = '{"a": "bad"}'
+    turn = ToolUseDelta(0, "c1", "generate_response", text) if mode == "tool" else text
+    model = ScriptedModel(turn, "never", output_modes=[mode])
+    watched, _, someone = run(guarded(judged([])), model, output=dict[str, str])
+    reply = watched.events[-1].message
+    assert reply.text == BAD and not reply.has_structured and len(model.requests) == 1
+    assert [message.text for message in remembered(someone)] == ["hi", BAD]
+
+
+def test_a_stop_with_the_finish_tool_ends_the_run():
+    watched, model, _ = run(guarded(judged([])), "bad", "never", finish="tool")
+    assert watched.reply == BAD and len(model.requests) == 1
+
+
 def test_a_whole_call_of_the_response_tool_is_judged():
     model = ScriptedModel(call("generate_response", key="sk-1234"), output_modes=["tool"])
     watched, _, _ = run(guarded(no_keys()), model, output=dict[str, str])
