@@ -12,17 +12,22 @@ from collections.abc import Collection, Iterator
 from agentscope_rx.guardrails.text_guardrail import Span, TextAction, TextGuardrail
 from agentscope_rx.guardrails.verdict import Kind
 
-_WHICH = (
-    r"(?:all\s+|any\s+|the\s+|your\s+|my\s+|of\s+)*(?:previous|prior|earlier|above|preceding|former|existing|other)?\s*"
-)
+_GAP = r"\s{1,8}"
+"""White space between two words; with a bound, so that no text takes long."""
+_BEFORE = r"(?:previous|prior|earlier|above|preceding|former|existing|other)"
+_WHICH = rf"(?:(?:all|any|the|your|my|of){_GAP}){{0,4}}(?:{_BEFORE}{_GAP})?"
 _WHAT = r"(?:instructions?|prompts?|rules|directions|guidelines|commands|context)"
 PHRASES = re.compile(
-    rf"\b(?:ignore|disregard|forget|override|bypass)\s+{_WHICH}{_WHAT}\b"
-    r"|\byou\s+are\s+now\s+(?:a|an|in|the)\b"
-    r"|\b(?:new|updated|real|actual)\s+(?:system\s+)?(?:instructions?|prompt)\s*:"
-    r"|\b(?:reveal|print|show|repeat|output)\s+(?:me\s+)?(?:your|the)\s+(?:system\s+prompt|hidden\s+instructions?)"
-    r"|\bdo\s+not\s+(?:tell|inform|mention|alert|notify)\b[^.\n]{0,30}\b(?:user|human|operator)\b"
-    r"|<\|(?:im_start|im_end|system|endoftext)\|>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)>",
+    "|".join(
+        (
+            rf"\b(?:ignore|disregard|forget|override|bypass){_GAP}{_WHICH}{_WHAT}\b",
+            rf"\byou{_GAP}are{_GAP}now{_GAP}(?:a|an|in|the)\b",
+            rf"\b(?:new|updated|real|actual){_GAP}(?:system{_GAP})?(?:instructions?|prompt)\s?:",
+            rf"\b(?:reveal|print|show|repeat|output){_GAP}(?:me{_GAP})?(?:your|the){_GAP}system{_GAP}prompt",
+            rf"\bdo{_GAP}not{_GAP}(?:tell|inform|mention|alert|notify)\b[^.\n]{{0,30}}\b(?:user|human|operator)\b",
+            r"<\|(?:im_start|im_end|system|endoftext)\|>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)>",
+        )
+    ),
     re.IGNORECASE,
 )
 

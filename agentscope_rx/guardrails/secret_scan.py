@@ -16,8 +16,12 @@ from agentscope_rx.guardrails.verdict import Kind
 
 REACH = 512
 """The length of the longest secret that is found wherever its pieces are cut, if they come within `max_delay`."""
-LINE = 4096
-"""Longer lines are searched for keywords and entropy in pieces of this length."""
+PIECE = 4 * REACH
+"""The length of the pieces in which a text is searched; each begins `REACH` characters before the last one ends.
+
+Some patterns of the library take time that grows with the square of the length of a word: a text that is made for it
+must not block the process.
+"""
 
 SHORT = 8
 """A shorter group of a pattern is no secret by itself, but a prefix: then the whole match is."""
@@ -130,9 +134,12 @@ class Secrets(TextGuardrail):
 
     def find(self, text: str, before: str = "") -> Iterator[Span]:
         """The secrets in the text."""
-        found = [*self._by_form(text), *self._private_keys(text, before)]
-        if self._keywords is not None or self._entropy:
-            found += self._by_line(text)
+        found = [*self._private_keys(text, before)]
+        for at in range(0, max(len(text) - REACH, 1), PIECE - REACH):
+            piece = text[at : at + PIECE]
+            found += (span.moved(at) for span in self._by_form(piece))
+            if self._keywords is not None or self._entropy:
+                found += (span.moved(at) for span in self._by_line(piece))
         for span in found:
             if self._allow is None or not self._allow.search(text[span.start : span.end]):
                 yield span
@@ -169,8 +176,7 @@ class Secrets(TextGuardrail):
     def _by_line(self, text: str) -> Iterator[Span]:
         at = 0
         for line in text.splitlines(keepends=True):
-            for start in range(0, len(line), LINE):
-                yield from self._in_line(line[start : start + LINE], at + start)
+            yield from self._in_line(line, at)
             at += len(line)
 
     def _in_line(self, line: str, at: int) -> Iterator[Span]:

@@ -34,6 +34,10 @@ class Span(NamedTuple):
     label: str
     instead: str | None = None
 
+    def moved(self, by: int) -> Span:
+        """The span, so many characters later."""
+        return self._replace(start=self.start + by, end=self.end + by) if by else self
+
 
 class TextGuardrail(Guardrail):
     """A check that finds spans in a text. A subclass writes `find`; `template` takes the place of what was found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -243,3 +244,37 @@ def test_a_missing_extra_is_named(check, package):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
     assert out.startswith(MissingExtraError.__name__) and "agentscope-rx[guardrails]" in out
+
+
+# --- texts that are made to take long -------------------------------------------------------------------------------
+
+HOSTILE = [
+    "eyJ",
+    "sk-",
+    "sk-ant-",
+    "ghp_",
+    "://a:",
+    "-----BEGIN PRIVATE KEY-----",
+    "a@",
+    "a.",
+    "1 ",
+    "DE89 ",
+    "ignore all ",
+]
+
+
+@pytest.mark.parametrize("text", [*(part * (40_000 // len(part)) for part in HOSTILE), "ignore" + " " * 40_000])
+def test_no_text_takes_long(text):
+    for check in (Secrets(keywords=True, entropy=True), PersonalData(countries=["us", "de", "it"]), InjectionHints()):
+        before = time.thread_time()
+        list(check.find(text))
+        # some 0.1 s; with time that grows by the square it would be many seconds
+        assert time.thread_time() - before < 4.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 6000), st.sampled_from(sorted(SECRETS)))
+def test_a_secret_is_found_wherever_it_stands_in_a_long_text(at, name):
+    text = "word " * 1500
+    text = f"{text[:at]} {SECRETS[name]} {text[at:]}"
+    assert SECRETS[name] not in cleaned(Secrets(), text) and "[secret removed]" in cleaned(Secrets(), text)
