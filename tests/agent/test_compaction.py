@@ -291,12 +291,12 @@ def test_the_window_is_cut_from_what_the_compaction_has_left():
 
 
 def test_a_short_form_that_is_there_already_stays():
-    given = shortened(Msg.user("a long question"), {0: TextBlock("short")})
+    kept = shortened(Msg.user("a long question"), {0: TextBlock("short")})
     model = ScriptedModel("hello", "again")
-    friday = agent(model)
-    run_virtual(friday.call(given))
+    friday = agent(model, memory=InMemoryMemory([kept]))
+    run_virtual(friday.call("and"))
     run_virtual(friday.call("more"))
-    assert requests(model) == [["short"], ["short", "hello", "more"]]
+    assert requests(model) == [["short", "and"], ["short", "and", "hello", "more"]]
 
 
 # --- sub-agents ---------------------------------------------------------------------------------------------------
