@@ -38,6 +38,10 @@ class AnswerChecks:
         self._beside = beside
         self._windows = windows
 
+    def entry(self, message: Msg) -> str:
+        """The message, as it is noted until these checks have judged it: other hooks may have checks of their own."""
+        return f"{message.id} {','.join(check.name for check in self._beside)}"
+
     def around(self, source: Observable[ChatResponse], request: ModelRequest) -> Flow[ChatResponse]:
         """The answer as the checks leave it.
 
@@ -52,7 +56,7 @@ class AnswerChecks:
         if stop is not None:
             return self._replied(where, stop)
         unjudged = self._core.part.get(where).unjudged
-        waiting = [message for message in request.messages if message.id in unjudged] if unjudged else []
+        waiting = [m for m in request.messages if self.entry(m) in unjudged] if unjudged and self._beside else []
         if not self._output and not waiting:
             return source
         answer = source
@@ -82,7 +86,7 @@ class AnswerChecks:
             stopped = outcome.stop is not None
 
             def change(state: GuardState) -> GuardState:
-                left = tuple(id for id in state.unjudged if id != message.id)
+                left = tuple(each for each in state.unjudged if each != self.entry(message))
                 return replace(state, unjudged=left, refused=(*state.refused, message.id) if stopped else state.refused)
 
             self._core.change(source, change)

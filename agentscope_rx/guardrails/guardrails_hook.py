@@ -128,7 +128,7 @@ class GuardrailsHook(Hook):
     def _taken(self, event: PreCallEvent | InputEvent) -> Event | Flow[Event] | None:
         source = event.source
         if self._beside:
-            ids = tuple(message.id for message in event.input if not message.tool_results)
+            ids = tuple(self._answers.entry(message) for message in event.input if not message.tool_results)
             self._core.change(source, lambda state: replace(state, unjudged=(*state.unjudged, *ids)) if ids else state)
         if not event.input or not (self._first or self._results):
             return None

@@ -119,11 +119,12 @@ def test_an_unjudged_input_is_saved_as_such():
         first = agent(ScriptedModel("x"), hooks=[guarded(check)])
         await first.call("prose")
         part = part_of("guardrails")
-        part.change(first.conversation(), lambda before: (GuardState({}, (remembered(first)[0].id,)), None))
+        entry = f"{remembered(first)[0].id} check"
+        part.change(first.conversation(), lambda before: (GuardState({}, (entry,)), None))
         await first.save(session, "s")
         other = agent(ScriptedModel("y"), hooks=[guarded(check)])
         await other.load(session, "s")
-        assert part.get(other.conversation()).unjudged == (remembered(first)[0].id,)
+        assert part.get(other.conversation()).unjudged == (entry,)
         await other.call("prose")
         assert part.get(other.conversation()).unjudged == () and seen == ["prose", "prose", "prose"]
 

@@ -165,3 +165,18 @@ def test_no_check_and_no_model_before_the_summary():
     # the reply takes the place of the summary, too
     watched, model, _ = run(guarded(no_poems()), "never", given=("a poem",), max_iters=1)
     assert watched.reply == REPLY and model.requests == [] and watched.of(PreReasoningEvent)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_hooks_have_their_own_checks_beside_the_model(first):
+    @guardrail("input", parallel=True)
+    async def no_songs(request):
+        await asyncio.sleep(1)
+        return Verdict.stop("a song") if "song" in request.text else None
+
+    hooks = [guarded(no_poems(parallel=True)), guarded(no_songs)]
+    for text, reason in (("a poem", "poems are off topic"), ("a song", "a song"), ("prose", None)):
+        watched, _, someone = run(hooks[first], "Fine.", given=(text,), hooks=[hooks[1 - first]])
+        assert watched.reply == ("Fine." if reason is None else f"I cannot go on with this: {reason}")
+        assert texts(someone)[0] == ("prose" if reason is None else "[This message was removed by a guardrail.]")
+        assert hooks[0]._core.live == {} == hooks[1]._core.live
