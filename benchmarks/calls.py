@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import FrameType
 
-from benchmarks.cases import _chunks, _guarded, _started, _tools, _turns
+from benchmarks.cases import _chunks, _started, _tools, _turns, guarded_chunks
 
 SHORT, LONG = 50, 250
 Name = tuple[str, str]
@@ -24,8 +24,8 @@ CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
     "turns": lambda count: _turns("engine", count),
     "chunks": lambda count: _chunks("engine", count, pulled=False),
     "pulled": lambda count: _chunks("engine", count, pulled=True),
-    "guarded": lambda count: _guarded(count, secrets=False),
-    "secrets": lambda count: _guarded(count, secrets=True),
+    "guarded": lambda count: guarded_chunks(count, secrets=False),
+    "secrets": lambda count: guarded_chunks(count, secrets=True),
     "started": lambda count: _started("engine", count, subscribers=1),
     "shared": lambda count: _started("engine", count, subscribers=3),
     "tools": lambda count: _tools("engine", count),

@@ -195,7 +195,7 @@ def _chunks(who: str, count: int, *, pulled: bool) -> Callable[[], Awaitable[obj
     return pull if pulled else push
 
 
-def _guarded(count: int, *, secrets: bool) -> Callable[[], Awaitable[object]]:
+def guarded_chunks(count: int, *, secrets: bool) -> Callable[[], Awaitable[object]]:
     """Chunks that are held back until a check has judged them."""
     from agentscope_rx.guardrails import GuardrailsHook, Secrets, guardrail
     from benchmarks import engine, models
