@@ -194,7 +194,7 @@ EXPECTED = {
         "  cat: .env: Permission denied",
         "  touch: cannot touch '/usr/x': Read-only file system",
         "  ConnectionRefusedError: [Errno 111] Connection refused",
-        "left: ['.env', 'highest.txt', 'tides.txt']",
+        "left: ['.agentscope', '.env', 'highest.txt', 'tides.txt']",
     ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",

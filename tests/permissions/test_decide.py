@@ -12,7 +12,9 @@ from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.permissions import PermissionRule, PermissionRules
 from agentscope_rx.testing import call
 from agentscope_rx.tools import Effects, Toolkit, preset, renamed, tool
+from agentscope_rx.tools.backends import BubblewrapBackend
 from agentscope_rx.tools.files import FileTools, Workspace
+from agentscope_rx.tools.shell import PythonTool, ShellTool
 from tests.permissions.parts import Desk
 from tests.support.assertions import in_cpu_time
 
@@ -430,3 +432,21 @@ def test_rules_show_what_they_are():
     rules.mode = "plan"
     assert rules.mode == "plan"
     assert os.sep == "/"
+
+
+@pytest.mark.parametrize(
+    ("network", "deny", "verdicts"),
+    [(False, (), ["allow", "allow"]), (True, (), ["ask", "ask"]), (False, ("run_command(rm *)",), ["deny", "allow"])],
+)
+def test_what_a_sandbox_confines_is_inside_the_workspace(
+    tmp_path: Path, network: bool, deny: tuple[str, ...], verdicts: list[str]
+):
+    workspace = Workspace(tmp_path)
+    try:
+        backend = BubblewrapBackend(workspace, network=network)
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    toolkit = Toolkit([ShellTool(backend=backend, allow_any=True), PythonTool(backend=backend, allow=True)])
+    rules = PermissionRules(mode="workspace", deny=deny, workspace=workspace)
+    calls = [call("run_command", command="ls | wc -l; rm -f notes"), call("run_python", code="print(1)")]
+    assert [rules.decide(each, toolkit.get(each.name)).verdict for each in calls] == verdicts

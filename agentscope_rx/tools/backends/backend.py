@@ -120,6 +120,11 @@ class Backend(ABC):
         """
 
     @property
+    def confines(self) -> bool:
+        """True if no effect of a command leaves the workspace, whatever the command is."""
+        return self.guarantees >= ISOLATION | {Guarantee.NETWORK}
+
+    @property
     def notice(self) -> str:
         """What a model should know of this place, for the descriptions of tools; empty for an ordinary one."""
         return ""

@@ -33,7 +33,7 @@ from agentscope_rx.tools.backends.mounts import (
 )
 from agentscope_rx.tools.files.dirfd import Folder
 from agentscope_rx.tools.files.globs import DenyList
-from agentscope_rx.tools.files.workspace import Workspace
+from agentscope_rx.tools.files.workspace import OWN_FOLDER, Workspace
 from agentscope_rx.tools.process.limits import MIB, Limits, check_whole
 from agentscope_rx.tools.process.run import ProcessResult, Sandbox, run
 from agentscope_rx.tools.process.supervised import PROBE_SECONDS, SUPERVISOR, can_supervise, interpreter
@@ -41,8 +41,6 @@ from agentscope_rx.tools.process.watchdog import can_watch
 
 SANDBOX_LIMITS = Limits(memory=2048 * MIB, processes=256, file_size=1024 * MIB)
 SCRATCH = 256 * MIB
-OWN_FOLDER = ".agentscope"
-"""The library's own folder in a workspace: it is made before the first command, because only what exists is covered."""
 
 _ISOLATE = (
     *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
@@ -202,7 +200,9 @@ class BubblewrapBackend(Backend):
             if opened is not None:
                 bind("--ro-bind", opened, path)
             elif each.folder:
-                words += ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+                # the library's own folder looks empty: git would warn of one that it cannot open at every command
+                mode = "0555" if each.parts == (OWN_FOLDER,) else "0000"
+                words += ("--perms", mode, "--tmpfs", path, "--remount-ro", path)
             else:
                 words += ("--ro-bind", os.devnull, path)
         return tuple(words), tuple(passed)

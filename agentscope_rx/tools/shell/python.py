@@ -28,6 +28,8 @@ from agentscope_rx.tools.shell.running import backend_for, limits_for, result_of
 
 MEMORY = 1024 * MIB
 
+_EFFECTS = Effects(code="code")
+
 _BOOT = """
 import sys
 code = sys.stdin.buffer.read().decode()
@@ -76,12 +78,13 @@ class PythonTool:
         self._env = environment(os.defpath, env)
         bound: FunctionTool[..., object] = self.run_python  # pyright: ignore[reportAssignmentType]
         bound.requires_approval = requires_approval
+        bound.effects = replace(_EFFECTS, confined=self.backend.confines)
         if self.backend.notice:
             bound.description = f"{bound.description} {self.backend.notice}"
         bound.execution_config = ExecutionConfig(timeout=self.timeout + GRACE + 2 * SETTLE)
         self.__dict__["run_python"] = bound
 
-    @tool(effects=Effects(code="code"))
+    @tool(effects=_EFFECTS)
     async def run_python(
         self,
         code: Annotated[str, Field(description="A whole program. Only its output is returned.")],

@@ -35,6 +35,8 @@ from agentscope_rx.tools.shell.allowlist import Rule, rules_of
 from agentscope_rx.tools.shell.running import backend_for, limits_for, result_of_run
 from agentscope_rx.tools.shell.shell_words import denied, split_command
 
+_EFFECTS = Effects(command="command", folder="cwd")
+
 _SHELLS = ("bash", "sh")
 """The shells of `allow_any`, the first that there is."""
 
@@ -84,6 +86,7 @@ class ShellTool:
         bound: FunctionTool[..., object] = self.run_command  # pyright: ignore[reportAssignmentType]
         bound.description = self._description()
         bound.requires_approval = self._needs_approval
+        bound.effects = replace(_EFFECTS, confined=self.backend.confines)
         bound.execution_config = ExecutionConfig(timeout=self.timeout + GRACE + 2 * SETTLE)
         self.__dict__["run_command"] = bound
 
@@ -91,7 +94,7 @@ class ShellTool:
         commands = "any command" if self.allow_any else "; ".join(map(str, (*self.allow, *self.ask)))
         return f"<ShellTool run_command: {commands}>"
 
-    @tool(effects=Effects(command="command", folder="cwd"))
+    @tool(effects=_EFFECTS)
     async def run_command(
         self,
         command: Annotated[str, Field(description="The program and its arguments.", examples=["git log -n 3"])],
