@@ -89,11 +89,14 @@ def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tu
 
 
 def is_outdated(replaced: Iterable[Msg], asked: Sequence[Msg], history: Sequence[Msg]) -> bool:
-    """True if others have changed these messages or the summary since the hook was asked: theirs would be lost."""
+    """True if others have changed or removed these messages, or changed the summary, since the hook was asked.
+
+    What they did would be lost, and a summary may have what they have taken out.
+    """
     if asked is history or same_beginning(asked, history) == len(asked):
         return False
     ids = {message.id for message in replaced}
-    before, now = ({each.id: each.metadata for each in messages if each.id in ids} for messages in (asked, history))
+    before, now = ({each.id: each for each in messages if each.id in ids} for messages in (asked, history))
     one, other = summary_carrier(asked), summary_carrier(history)
     return before != now or (one and one.id) != (other and other.id)
 

@@ -265,18 +265,26 @@ def test_what_is_observed_while_a_hook_works_is_kept():
     assert "Bob says hello" in requests(model)[1] and "Bob says hello" in texts(remembered(friday))
 
 
-def test_a_message_that_is_gone_meanwhile_fails_the_run():
-    compacts = Compacts(lambda request: summarized(request, 1), above=2, delay=5)
-    friday = agent(ScriptedModel(look(1), "done"), hooks=[compacts])
+@pytest.mark.parametrize("how", ["removed", "rewritten"])
+def test_what_others_take_out_meanwhile_comes_back_in_no_summary(how: str):
+    given = [Msg.user(f"old {number}") for number in range(4)]
+    compacts = Compacts(lambda request: summarized(request, 2, "old 0 and others"), above=4, delay=5)
+    model = ScriptedModel("done")
+    friday = agent(model, hooks=[compacts], memory=InMemoryMemory(given))
 
-    async def run() -> None:
-        running = asyncio.ensure_future(friday.call("hi"))
+    async def run() -> list[Event]:
+        running = asyncio.ensure_future(events_of(friday, "hi"))
         await asyncio.sleep(2)
-        await friday.memory.delete([remembered(friday)[1].id])
-        with pytest.raises(HookError, match="memory does not have"):
-            await running
+        if how == "removed":
+            await friday.memory.delete([given[0].id])
+        else:
+            await friday.memory.replace(given[0].replace(content=(TextBlock("[removed]"),)))
+        return await running
 
-    run_virtual(run())
+    (event,) = contexts(run_virtual(run()))
+    assert "meanwhile" in event.error
+    left = ["[removed]"] if how == "rewritten" else []
+    assert requests(model) == [[*left, "old 1", "old 2", "old 3", "hi"]]
 
 
 def test_the_window_is_cut_from_what_the_compaction_has_left():

@@ -53,7 +53,7 @@ from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
 
 T = TypeVar("T")
 
-OUTDATED = "Others have changed the marks of the conversation meanwhile; nothing was replaced."
+OUTDATED = "Others have changed the conversation meanwhile; nothing was replaced."
 """The error of the steps of a compaction that would undo what others have done."""
 
 _COUNTED = "tokens of the latest request"
@@ -160,10 +160,12 @@ class Compacting:
 
     def _write(self, hook: Hook, compaction: Compaction, asked: Sequence[Msg], history: Sequence[Msg]) -> Flow[Event]:
         run = self.run
-        replaced = changes_of(hook, compaction, history)
+        # (what the hook was asked about decides if its answer is right: it cannot know what others did meanwhile)
+        replaced = changes_of(hook, compaction, asked)
         events = [event.replace(source=run.source) for event in compaction.events]
         if replaced and is_outdated(replaced, asked, history):
-            # a run that overlaps with this one has compacted: the next request is asked about with what that has left
+            # a run that overlaps with this one has compacted, a guardrail has put a notice in the place of a message,
+            # or the program has removed one: the next request is asked about with what they have left
             replaced = ()
             events = [event.replace(error=event.error or OUTDATED) for event in events]
         for event in events:
