@@ -92,11 +92,12 @@ def _relevant(request: CompactionRequest) -> list[Msg]:
 def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequence[Msg]) -> set[str]:
     """The ids of the messages that a compaction must not touch.
 
-    System messages, the input of the run, the last user message, calls without a result, the last rounds,
-    transient messages (they are removed at the end of the run), and messages that share their id with another one.
+    System messages, the input of the run, the last user message, what other hooks hold, calls without a result, the
+    last rounds, transient messages (they are removed at the end of the run), and messages that share their id with
+    another one.
     """
     shown = visible(history)
-    protected = set(request.question) | open_ids(shown)
+    protected = {*request.question, *request.held, *open_ids(shown)}
     users = (each for each in reversed(shown) if each.role is MsgRole.USER and not each.metadata.get(AS_IT_IS))
     protected.update(each.id for each in [next(users, None)] if each is not None)
     pending = set(request.pending)

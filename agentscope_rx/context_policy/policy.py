@@ -12,8 +12,9 @@
 | `tool`     | the model has called `compact_context`                                                      |
 | `manual`   | the program has called `agent.compact()`                                                    |
 
-Never changed are the system message, the input of the run, the last user message, calls without a result and the last
-`keep_rounds` rounds. If these alone are above the budget, the request is sent as it is, and an event says so.
+Never changed are the system message, the input of the run, the last user message, what other hooks hold, calls without
+a result and the last `keep_rounds` rounds. If these alone are above the budget, the request is sent as it is, and an
+event says so.
 """
 
 from __future__ import annotations

@@ -36,11 +36,16 @@ class AnswerChecks:
         self._core = core
         self._output = output
         self._beside = beside
+        self._names = f" {','.join(check.name for check in beside)}"
         self._windows = windows
 
     def entry(self, message: Msg) -> str:
         """The message, as it is noted until these checks have judged it: other hooks may have checks of their own."""
-        return f"{message.id} {','.join(check.name for check in self._beside)}"
+        return message.id + self._names
+
+    def ids_in(self, entries: Sequence[str]) -> Sequence[str]:
+        """The ids of the messages that these checks have noted."""
+        return [each.removesuffix(self._names) for each in entries if each.endswith(self._names)]
 
     def around(self, source: Observable[ChatResponse], request: ModelRequest) -> Flow[ChatResponse]:
         """The answer as the checks leave it.

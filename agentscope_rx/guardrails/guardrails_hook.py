@@ -212,6 +212,13 @@ class GuardrailsHook(Hook):
         assert isinstance(event, PostActingEvent)
         self._tools.after_call(event)
 
+    # --- compactions --------------------------------------------------------------------------------------------------
+
+    def held(self, source: EventSource) -> Sequence[str]:
+        """Input that is not judged yet, and what was refused until its notice is there: no summary has any of it."""
+        state = self._core.part.get(source)
+        return (*self._answers.ids_in(state.unjudged), *state.refused)
+
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:

@@ -26,7 +26,7 @@ are reported while the run continues.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from types import MethodType
@@ -135,6 +135,13 @@ class Hook:
         Cancels: the work on it, at an interruption of the run too; nothing is changed then.
         """
         return None
+
+    def held(self, source: EventSource) -> Collection[str]:
+        """The ids of messages that no compaction may change or summarise yet, such as input that is not judged.
+
+        Asked before each compaction (`CompactionRequest.held`). It answers at once; its error fails the run.
+        """
+        return ()
 
     def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
         """The messages that memory is to hold from now on; each replaces the one of its id. () for nothing.

@@ -33,8 +33,9 @@ class CompactionRequest:
     `history` is what the memory gives (`memory.get()`), and `messages` the part of it that is sent, in the form in
     which it is sent (see `memory.views`), before a `memory_window` leaves any out. `question` are the ids of the
     messages that this run has got as its input, enqueued input included; it is empty for `agent.compact()`. `pending`
-    are the ids of calls without a result. `system_message`, `tools` and `options` are the rest of the request, before
-    the hooks on PreReasoningEvent change it: these run afterwards, and see the smaller conversation.
+    are the ids of calls without a result, and `held` those of messages that other hooks want to stay as they are for
+    now (see `Hook.held`): a compaction must touch neither. `system_message`, `tools` and `options` are the rest of the
+    request, before the hooks on PreReasoningEvent change it: these run afterwards, and see the smaller conversation.
 
     `last` is a pair: the number of messages, from the first of `messages` on, that were in the latest request of this
     run, and the tokens which its provider has counted for that whole request, system message and tools included. It is
@@ -49,6 +50,7 @@ class CompactionRequest:
     iteration: int = 0
     question: Collection[str] = ()
     pending: Collection[str] = ()
+    held: Collection[str] = ()
     system_message: Msg | None = None
     tools: Sequence[ToolSchema] = ()
     options: GenerateOptions | None = None

@@ -100,6 +100,8 @@ class CompiledHooks:
         """The hooks that are asked if a call may run."""
         self.compacting: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).compact is not Hook.compact)
         """The hooks that are asked before each model request if the context should become smaller."""
+        self.holding: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).held is not Hook.held)
+        """The hooks that are asked which messages no compaction may touch."""
         self.approving: tuple[Hook, ...] = approving_of(self.all)
         """The hooks that are asked if a call waits for approval."""
         self.inherited: tuple[Hook, ...] = inherited_of(self.all)

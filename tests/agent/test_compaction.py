@@ -266,7 +266,7 @@ def test_what_is_observed_while_a_hook_works_is_kept():
 
 
 @pytest.mark.parametrize("how", ["removed", "rewritten"])
-def test_what_others_take_out_meanwhile_comes_back_in_no_summary(how: str):
+def test_what_others_take_out_meanwhile_stays_out(how: str):
     given = [Msg.user(f"old {number}") for number in range(4)]
     compacts = Compacts(lambda request: summarized(request, 2, "old 0 and others"), above=4, delay=5)
     model = ScriptedModel("done")

@@ -29,6 +29,7 @@ from agentscope_rx.events import ContextEvent, Event, MemoryEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.ask_to_compact import ask, changes_of, compaction_in, is_outdated
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest, CompactionWhy
+from agentscope_rx.hooks.error_notes import add_note
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.history import same_beginning
 from agentscope_rx.models.accumulate import ResponseAccumulator
@@ -151,6 +152,7 @@ class Compacting:
             iteration=run.iteration,
             question=run.input.question,
             pending=conversation.unsettled or (),
+            held=_held(run) if run.hooks.holding else (),
             system_message=self._system,
             tools=self._tools,
             options=self._options,
@@ -195,6 +197,18 @@ def _last(run: Run, messages: Sequence[Msg]) -> tuple[int, int] | None:
     if counted is None or not counted[0] or same_beginning(counted[0], messages) < len(counted[0]):
         return None
     return len(counted[0]), counted[1]
+
+
+def _held(run: Run) -> frozenset[str]:
+    """The ids of the messages that hooks hold; the error of a hook, with a note that names it."""
+    held: set[str] = set()
+    for hook in run.hooks.holding:
+        try:
+            held.update(hook.held(run.source))
+        except Exception as error:
+            add_note(error, hook, "held", run.name)
+            raise
+    return frozenset(held)
 
 
 # --- before a request ---------------------------------------------------------------------------------------------
