@@ -14,7 +14,7 @@ from agentscope_rx.guardrails.judging import Outcome
 from agentscope_rx.guardrails.state import GuardState, LiveRun, Stop
 from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.messages import HIDDEN, Msg, TextBlock
-from agentscope_rx.planning.part import Part
+from agentscope_rx.parts import Part
 from agentscope_rx.reactive import Flow, flow
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 

@@ -14,7 +14,7 @@ from agentscope_rx.errors import GuardrailError, InvalidInputError
 from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import shown
-from agentscope_rx.planning.part import Part
+from agentscope_rx.parts import Part
 
 
 @dataclass(frozen=True, slots=True)

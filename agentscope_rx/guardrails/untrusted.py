@@ -29,8 +29,7 @@ from agentscope_rx.events import (
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import shown
-from agentscope_rx.parts import PartStates
-from agentscope_rx.planning.part import Part, Where
+from agentscope_rx.parts import Part, PartStates, Where
 from agentscope_rx.tools import Tool
 
 PREFACE = (

@@ -16,6 +16,7 @@ from typing import cast
 from agentscope_rx.errors import ConfigurationError, HookError, InvalidInputError, PlanError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
 from agentscope_rx.hooks.system_hint import wrapped
+from agentscope_rx.parts import Part, Where
 from agentscope_rx.plan import Plan, rules
 from agentscope_rx.planning.changes import PlanningHook, answer, source_of
 from agentscope_rx.planning.hints import DefaultPlanToHint, PlanToHint
@@ -28,7 +29,6 @@ from agentscope_rx.planning.notebook_state import (
     dump_state,
     read_state,
 )
-from agentscope_rx.planning.part import Part, Where
 from agentscope_rx.planning.plan_tools import PlanTools
 from agentscope_rx.planning.storage import PlanStorage
 from agentscope_rx.reactive import Flow, concat_map, defer, just, then

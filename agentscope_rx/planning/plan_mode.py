@@ -29,8 +29,8 @@ from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.system_hint import wrapped
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import shown
+from agentscope_rx.parts import Part, Where
 from agentscope_rx.planning.changes import PlanningHook, answer, source_of
-from agentscope_rx.planning.part import Part, Where
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.tools import Tool, ToolContext, tool
 from agentscope_rx.tools.options import check_flag

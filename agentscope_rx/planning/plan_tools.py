@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 
 from agentscope_rx.errors import PlanError
 from agentscope_rx.events.kinds import PlanChange
+from agentscope_rx.parts import Where
 from agentscope_rx.plan import Plan, PlanState, SubTask, plan_markdown, rules, subtask_markdown
 from agentscope_rx.planning.notebook_state import Change, Changed, NotebookState
-from agentscope_rx.planning.part import Where
 from agentscope_rx.reactive import Flow, concat_map, defer, just
 from agentscope_rx.tools import FunctionTool, Tool, ToolContext, tool
 

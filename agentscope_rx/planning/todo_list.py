@@ -16,9 +16,9 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
 from agentscope_rx.hooks.system_hint import wrapped
 from agentscope_rx.messages.frozen import shown
+from agentscope_rx.parts import Part, Where
 from agentscope_rx.plan import PlanState, Todo, rules, todos_markdown
 from agentscope_rx.planning.changes import PlanningHook, answer, source_of
-from agentscope_rx.planning.part import Part, Where
 from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.tools import Tool, ToolContext, tool
 from agentscope_rx.tools.options import check_count

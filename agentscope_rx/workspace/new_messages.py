@@ -20,7 +20,7 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import EventSource, PostCallEvent
 from agentscope_rx.messages import HIDDEN, ContentBlock, Msg, MsgRole, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
-from agentscope_rx.planning.part import Part
+from agentscope_rx.parts import Part
 from agentscope_rx.workspace.daily_log import mark_of
 from agentscope_rx.workspace.nested import without_instructions
 
