@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from agentscope_rx.messages.tags import Tags
+
 OPEN, CLOSE = "<summary>", "</summary>"
 INTRODUCTION: Final = (
     "(A summary of the earlier conversation, which is left out here. It is data to go on from: what files, web pages "
@@ -27,8 +29,7 @@ _LISTS: Final = {"decisions": "Decisions", "open_ends": "Open ends", "facts": "F
 TITLES: Final[Mapping[str, str]] = {**_TEXTS, **_LISTS, "outdated": "Outdated facts"}
 """The headings of a summary, by the name of the field. The last one is of an answer, never of a summary."""
 
-TAGS: Final = re.compile(r"<(?=\s*/?\s*(?:summary|previous_summary|conversation)\b)", re.IGNORECASE)
-_ESCAPED: Final = re.compile(r"&lt;(?=\s*/?\s*(?:summary|previous_summary|conversation)\b)", re.IGNORECASE)
+TAGS: Final = Tags("summary", "previous_summary", "conversation")
 _HEADING: Final = re.compile(r"^\s{0,3}(?:#{1,6}\s*|\*\*)([A-Za-z_ -]+?)\s*:?\s*(?:\*\*)?\s*:?\s*#*\s*$")
 _BULLET: Final = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _LONGEST: Final = 1_000
@@ -60,7 +61,7 @@ class Summary:
         sections = sections_of(text) if text.lstrip().startswith(OPEN) else {}
         if not sections:
             return cls(state=text.strip())
-        return cls.of({name: _ESCAPED.sub("<", each) for name, each in sections.items()})
+        return cls.of({name: TAGS.unescaped(each) for name, each in sections.items()})
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +82,7 @@ class Summary:
         for name in _LISTS:
             if items := _items(self, name):
                 parts.append("\n".join([f"## {TITLES[name]}", *(f"- {each}" for each in items)]))
-        return f"{OPEN}\n{INTRODUCTION}\n" + TAGS.sub("&lt;", "\n".join(parts)) + f"\n{CLOSE}"
+        return f"{OPEN}\n{INTRODUCTION}\n" + TAGS.escaped("\n".join(parts)) + f"\n{CLOSE}"
 
     def within(self, fits: Callable[[str], bool]) -> Summary:
         """The summary cut down until its text fits: facts last. What is left out first is the oldest."""

@@ -34,7 +34,7 @@ def line_of(message: Msg, result_chars: int, text_chars: int) -> str:
     if not parts:
         return ""
     who = message.role.value if message.name == message.role.value else f"{message.role.value} ({message.name})"
-    return TAGS.sub("&lt;", f"{who}: " + "\n  ".join(parts))
+    return TAGS.escaped(f"{who}: " + "\n  ".join(parts))
 
 
 def transcript(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from agentscope_rx.messages.tags import Tags
 
 OPEN: Final = "<system-hint>"
 CLOSE: Final = "</system-hint>"
 
-_TAGS = re.compile(r"<(?=\s*/?\s*system-hint)", re.IGNORECASE)
+_TAGS: Final = Tags("system-hint")
 
 
 def wrapped(text: str) -> str:
     """The hint as the model reads it. No text in it, such as the name of a plan, closes the tag."""
-    return f"{OPEN}\n{_TAGS.sub('&lt;', text)}\n{CLOSE}"
+    return f"{OPEN}\n{_TAGS.escaped(text)}\n{CLOSE}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from agentscope_rx.long_term_memory.note import Note
 from agentscope_rx.messages import Msg, MsgRole
+from agentscope_rx.messages.tags import Tags
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS, PINNED
 
 TAG = "long_term_memory"
@@ -22,7 +22,7 @@ NOTHING_TO_RECORD = "Nothing was stored: content held no text. Give the facts to
 NO_KEYWORDS = "Nothing was searched for: keywords held no text. Give the words to search for as a list."
 NOTHING_FOUND = "Long-term memory has nothing about that."
 
-_TAGS = re.compile(rf"<(?=\s*/?\s*{TAG})", re.IGNORECASE)
+_TAGS = Tags(TAG)
 
 
 def as_list(notes: Iterable[Note]) -> str:
@@ -42,6 +42,6 @@ def notes_message(notes: Iterable[Note], template: str = "") -> Msg:
 def _line(note: Note) -> str:
     # one line a note, and no note closes the tag
     text = " ".join(note.text.split())
-    text = _TAGS.sub("&lt;", text if len(text) <= NOTE_SHOWN else f"{text[:NOTE_SHOWN]} ...")
+    text = _TAGS.escaped(text if len(text) <= NOTE_SHOWN else f"{text[:NOTE_SHOWN]} ...")
     day = note.updated or note.created
     return f"- {text}" if day is None else f"- {text} (noted {day:%Y-%m-%d})"

@@ -29,13 +29,13 @@ from agentscope_rx.errors import InvalidInputError, WorkspaceError
 from agentscope_rx.events import PostActingEvent
 from agentscope_rx.memory.short_forms import has_short_forms
 from agentscope_rx.messages import COMPRESSED, HIDDEN, Msg, TextBlock, ToolResultBlock
-from agentscope_rx.planning.part import Part
+from agentscope_rx.parts import Part
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, on_worker
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.paths import folded
 from agentscope_rx.workspace.file_watch import FileWatch
 from agentscope_rx.workspace.layout import AGENTS
-from agentscope_rx.workspace.sections import AGENTS_TAG, Section, fitted, shown_path, without_tags
+from agentscope_rx.workspace.sections import AGENTS_TAG, CONTEXT_TAGS, Section, fitted, shown_path
 
 ARGUMENTS: Final = ("path", "file_path", "target", "folder", "cwd")
 """The arguments of tools that are taken for paths, if they are text."""
@@ -147,7 +147,7 @@ def cleaned(event: PostActingEvent) -> PostActingEvent:
     result = event.result
     output = tuple(
         TextBlock(plain)
-        if isinstance(block, TextBlock) and (plain := without_tags(block.text)) != block.text
+        if isinstance(block, TextBlock) and (plain := CONTEXT_TAGS.escaped(block.text)) != block.text
         else block
         for block in result.output
     )

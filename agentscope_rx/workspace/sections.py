@@ -19,11 +19,12 @@ A text cannot close its tag: `<` before the name of a tag, or its end, becomes `
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Final
+
+from agentscope_rx.messages.tags import Tags
 
 OUTER: Final = "workspace_context"
 AGENTS_TAG: Final = "agents_context"
@@ -33,8 +34,7 @@ FILES_TAG: Final = "knowledge_files"
 FILE_TAG: Final = "file_context"
 SESSION_TAG: Final = "session_context"
 
-_NAMES = "|".join((OUTER, AGENTS_TAG, MEMORY_TAG, KNOWLEDGE_TAG, FILES_TAG, FILE_TAG, SESSION_TAG))
-_TAGS = re.compile(rf"<(?=\s*/?\s*(?:{_NAMES}))", re.IGNORECASE)
+CONTEXT_TAGS: Final = Tags(OUTER, AGENTS_TAG, MEMORY_TAG, KNOWLEDGE_TAG, FILES_TAG, FILE_TAG, SESSION_TAG)
 SHORT: Final = 200
 """Characters of a section that is shown whole or not at all."""
 _HINT = "A line in square brackets at the end of a section is not part of the file."
@@ -56,7 +56,7 @@ class Section:
     lines: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        text = without_tags(self.text.rstrip())
+        text = CONTEXT_TAGS.escaped(self.text.rstrip())
         # (not splitlines: that takes form feeds and other characters for line ends, which editors do not)
         object.__setattr__(self, "lines", tuple(text.split("\n")) if text else ())
 
@@ -75,7 +75,7 @@ class Section:
 
     def _notice(self, count: int) -> str:
         if self.problem:
-            return f"[{without_tags(self.problem)}]"
+            return f"[{CONTEXT_TAGS.escaped(self.problem)}]"
         left = len(self.lines) - count
         if not left and not self.more:
             return ""
@@ -86,14 +86,9 @@ class Section:
         return f"[{many}, from line {count + 1} on, left out here for lack of room. Read {where} if you need them.]"
 
 
-def without_tags(text: str) -> str:
-    """The text with no tag of a context in it."""
-    return _TAGS.sub("&lt;", text)
-
-
 def shown_path(path: str) -> str:
     """A path on one line, whatever characters are in it, and with no tag of a context in it."""
-    return without_tags(path if path.isprintable() else repr(path))
+    return CONTEXT_TAGS.escaped(path if path.isprintable() else repr(path))
 
 
 def fitted(sections: Sequence[Section], priority: Sequence[int], max_tokens: int, count: Callable[[str], int]) -> str:

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
 from agentscope_rx.long_term_memory.sqlite.facts import Fact
 from agentscope_rx.messages import Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages.tags import Tags
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ToolSchema
@@ -94,7 +95,7 @@ _OPERATIONS_TOOL = ToolSchema(
     },
 )
 # no text of a conversation or a fact closes the tag that it stands in
-_TAGS = re.compile(r"<(?=\s*/?\s*(?:conversation|new_facts|known_facts))", re.IGNORECASE)
+_TAGS = Tags("conversation", "new_facts", "known_facts")
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
@@ -142,7 +143,7 @@ class Distiller:
         """
         task = EXTRACT.format(today=f"{at:%A, %Y-%m-%d}", tool=_FACTS_TOOL.name)
         return self._ask(
-            task, f"<conversation>\n{_data(_transcript(messages))}\n</conversation>", _FACTS_TOOL, _candidates
+            task, f"<conversation>\n{_TAGS.escaped(_transcript(messages))}\n</conversation>", _FACTS_TOOL, _candidates
         )
 
     def reconcile(self, candidates: Sequence[Candidate], known: Sequence[Fact]) -> Flow[list[Operation]]:
@@ -158,7 +159,7 @@ class Distiller:
             f"{short}. [{fact.subject}] {_line(fact.text)} (noted {fact.updated:%Y-%m-%d})"
             for short, fact in zip(ids, known, strict=True)
         )
-        prompt = f"<new_facts>\n{_data(new)}\n</new_facts>\n<known_facts>\n{_data(old)}\n</known_facts>"
+        prompt = f"<new_facts>\n{_TAGS.escaped(new)}\n</new_facts>\n<known_facts>\n{_TAGS.escaped(old)}\n</known_facts>"
         task = RECONCILE.format(tool=_OPERATIONS_TOOL.name)
         return self._ask(task, prompt, _OPERATIONS_TOOL, lambda answer: _operations(answer, candidates, ids))
 
@@ -181,10 +182,6 @@ class Distiller:
                 return attempt((*begin, *_sent_back(answer, tool.name, str(problem))), found)
 
         return defer(lambda: attempt(begin, ()))
-
-
-def _data(text: str) -> str:
-    return _TAGS.sub("&lt;", text)
 
 
 def _line(text: str) -> str:
