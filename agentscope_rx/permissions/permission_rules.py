@@ -27,10 +27,9 @@ from difflib import get_close_matches
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import ToolUseBlock
-from agentscope_rx.permissions.decision import Decision, Verdict
 from agentscope_rx.permissions.proposals import proposals
 from agentscope_rx.permissions.rule import PermissionRule
-from agentscope_rx.permissions.rule_set import Mode, RuleSet, check_mode
+from agentscope_rx.permissions.rule_set import Decision, Mode, RuleSet, Verdict, check_mode
 from agentscope_rx.permissions.storage import PermissionsFile
 from agentscope_rx.permissions.subject import Subject
 from agentscope_rx.reactive.kernel.forking import new_lock

@@ -14,9 +14,20 @@ from agentscope_rx.permissions.rule import PermissionRule
 Mode = Literal["plan", "ask", "accept_edits", "workspace"]
 """What happens with calls that no rule is about."""
 
+Verdict = Literal["allow", "ask", "deny"]
+
 VERSION = 1
 LISTS = ("deny", "ask", "allow")
 _KEYS = ("version", "mode", *LISTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict on a call, the rule that it comes from (None: the mode, or the tool), and the reason in words."""
+
+    verdict: Verdict
+    rule: PermissionRule | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
