@@ -23,7 +23,10 @@ from agentscope_rx.tools.files.globs import DenyList, Glob
 from agentscope_rx.tools.files.paths import MAX_PATH, folded, parts_of
 
 _STRANGE = re.compile(r"[\x00-\x1f\x7f]|^\s*[~$]|%[A-Za-z_]\w*%")
-_FILE_URL = re.compile(r"^file:/*(?=/)", re.IGNORECASE)
+_FILE_URL = re.compile(r"^file:(?://localhost(?=/)|/*(?=/)|(?!/))", re.IGNORECASE)
+_QUOTES = " \t\r\n\"'`"
+_DECODINGS = 3
+"""How often a path may be encoded with percent signs, to be read."""
 _WILD = re.compile(r"[*?\[{]")
 
 
@@ -56,6 +59,15 @@ class PathReading:
         except WorkspaceError:
             return None
 
+    def expands(self, denied: DenyList) -> bool:
+        """True if the path has wildcards, and a tool that expands them may find something denied."""
+        return bool(_WILD.search(self.text)) and _may_hold(literal_of(self.text), denied)
+
+    @property
+    def inside(self) -> bool:
+        """True if the path is below the root, as it is written and as links lead."""
+        return self.names is not None and (self.root is None or self._real(self.text) is not None)
+
     @property
     def strange(self) -> bool:
         """True if it cannot be told where the path leads."""
@@ -84,7 +96,9 @@ class PathReading:
     @cached_property
     def _readings(self) -> tuple[tuple[str, ...], ...]:
         """The names below the root in each way in which the path may be read."""
-        texts = {self.text, unquote(self.text)}
+        texts = {self.text, self.text.strip(_QUOTES)}
+        for _ in range(_DECODINGS):
+            texts |= {unquote(each) for each in texts}
         texts |= {each.replace("\\", "/") for each in texts}
         texts |= {_FILE_URL.sub("", each) for each in texts}
         found: dict[tuple[str, ...], None] = {}

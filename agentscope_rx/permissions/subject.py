@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -14,20 +14,23 @@ from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.permissions.paths import PathReading, literal_of
 from agentscope_rx.tools import Effects, Tool
-from agentscope_rx.tools.effects import CODE_NAMES, COMMAND_NAMES, PATH_NAMES, effects_by_names
+from agentscope_rx.tools.effects import effects_by_names, is_code_name, is_command_name, is_path_name
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.globs import DenyList, Glob
+from agentscope_rx.tools.files.paths import MAX_NAME
 from agentscope_rx.tools.function_tool import FunctionTool
 from agentscope_rx.tools.shell.allowlist import Rule, pieces_of
 from agentscope_rx.tools.shell.shell_words import MAX_COMMAND, split_command
 from agentscope_rx.tools.wrapper import innermost
 
+MAX_FOLDERS = 8
+"""How many folders a command is read in."""
 MAX_PATHS = 1_000
 """How many paths of a call are read; a call with more is allowed by no rule about paths."""
 
-_KNOWN = PATH_NAMES.union(COMMAND_NAMES, CODE_NAMES)
 _NESTED = (Mapping, list, tuple)
 _QUOTES = re.compile(r"[\"'\\]")
+_GLUED = re.compile(r"-[^-/\\~.][^/\\~.]*(?=[/\\~.])")
 _BETWEEN = re.compile(r"[\s;&|<>()`${}=,]+")
 
 
@@ -73,10 +76,10 @@ class Subject:
         if declared is not None:
             return declared
         found = effects_by_names({**self._properties, **self.arguments})
-        inner = {name.lower() for name, _ in self._inner}
+        inner = [name for name, _ in self._inner if is_command_name(name) or is_code_name(name)]
         # a command within another value is not read: it cannot be told what it does
-        hidden = inner.intersection((*COMMAND_NAMES, *CODE_NAMES)) and found.command is None and found.code is None
-        return replace(found, code=next(iter(inner))) if hidden else found
+        hidden = inner and found.command is None and found.code is None
+        return replace(found, code=inner[0]) if hidden else found
 
     @cached_property
     def _inner(self) -> tuple[tuple[str, object], ...]:
@@ -87,7 +90,7 @@ class Subject:
             value = pending.pop()
             if isinstance(value, Mapping):
                 items = cast("Mapping[str, object]", value)
-                found += [(name, each) for name, each in items.items() if name.lower() in _KNOWN]
+                found += [(name, each) for name, each in items.items() if _is_known(name)]
                 pending += [each for each in items.values() if isinstance(each, _NESTED)]
             else:
                 pending += [each for each in cast("list[object]", value) if isinstance(each, _NESTED)]
@@ -128,18 +131,26 @@ class Subject:
 
     # --- paths ----------------------------------------------------------------------------------------------------
 
-    def _reading(self, text: str) -> PathReading:
+    def _reading(self, text: str, folder: str | None = None) -> PathReading:
         own = self.tool_workspace or self.workspace
         root = self.workspace or own
-        return PathReading(text, str(own.root) if own else None, str(root.root) if root else None)
+        if own is None or root is None:
+            return PathReading(text if folder is None else os.path.join(folder, text), None, None)
+        base = str(own.root) if folder is None else os.path.normpath(own.root / folder)
+        return PathReading(text, base, str(root.root))
+
+    @property
+    def _is_guessed(self) -> bool:
+        """True if the tool declares nothing: the names of its arguments say what they are."""
+        return self.tool is None or self.tool.effects is None
 
     @cached_property
     def paths(self) -> tuple[PathReading, ...] | None:
         """The paths among the arguments; None if one of them is no text, or there are too many."""
         texts: list[str] = []
         given = [self._value(name) for name in self.effects.paths]
-        if self.tool is None or self.tool.effects is None:
-            given += [value for name, value in self._inner if name.lower() in PATH_NAMES]
+        if self._is_guessed:
+            given += [value for name, value in self._inner if is_path_name(name)]
         for value in given:
             values = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
             for each in values:
@@ -167,7 +178,11 @@ class Subject:
         below = below and self.effects.below and not self._kept_out(denied)
         if any(each.touches(denied, below=below) for each in (*self.paths, *in_command)):
             return True
-        strange = any(each.strange for each in self.paths)
+        folders = self._folders
+        if folders is None or any(self._reading(each).touches(denied, below=False) for each in folders):
+            return True if folders else None
+        named = (*self.paths, *map(self._reading, folders))
+        strange = any(each.strange or (self._is_guessed and each.expands(denied)) for each in named)
         return None if strange or (self._has_command and self.words is None) or self.effects.code is not None else False
 
     def _kept_out(self, denied: DenyList) -> bool:
@@ -181,12 +196,26 @@ class Subject:
     def _command_paths(self) -> tuple[PathReading, ...] | None:
         """What may be a path in the command; None if that is too much to be read."""
         pieces: dict[str, None] = {}
+        folders = (None, *(self._folders or ()))
         for word in self.loose_words:
             pieces[word] = None
-            pieces.update(dict.fromkeys(pieces_of(word)))
-            if len(pieces) > MAX_PATHS:
+            pieces.update(dict.fromkeys((*pieces_of(word), *_values_in(word))))
+            if len(pieces) * len(folders) > MAX_PATHS:
                 return None
-        return tuple(map(self._reading, pieces))
+        return tuple(self._reading(piece, folder) for folder in folders for piece in pieces)
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...] | None:
+        """The folders in which a command may run, beside that of the workspace; None if one of them is no text."""
+        if not self._has_command:
+            return ()
+        found = None if self.effects.folder is None else self._value(self.effects.folder)
+        if found is not None and not isinstance(found, str):
+            return None
+        # (of a path beside a command it cannot be told if the command runs there)
+        names = [*([] if found is None else [found]), *(each.text for each in self.paths or ())]
+        folders = tuple(dict.fromkeys(each for each in names if each != "."))
+        return folders if len(folders) <= MAX_FOLDERS else None
 
     # --- commands -------------------------------------------------------------------------------------------------
 
@@ -229,14 +258,13 @@ class Subject:
     def command_is(self, rule: Rule) -> bool:
         """True if the command is plain words that the rule allows, without paths out of the workspace."""
         words = self.words
-        if words is None or not rule.fits(words):
+        if words is None or self.effects.code is not None or not rule.fits(words):
             return False
-        folder = "." if self.effects.folder is None else self._value(self.effects.folder)
-        folder = "." if folder is None else folder
-        if not isinstance(folder, str) or (folder != "." and self._reading(folder).names is None):
+        folders = self._folders
+        if folders is None or self.paths is None or not all(self._reading(each).inside for each in folders):
             return False
         where = self.tool_workspace or self.workspace
-        return where is None or rule.problem(words, where, folder) is None
+        return where is None or all(rule.problem(words, where, each) is None for each in (".", *folders))
 
     def command_runs(self, rule: Rule) -> bool | None:
         """True if the rule's program may run; None if that cannot be told."""
@@ -248,3 +276,14 @@ class Subject:
         if (words is not None and rule.occurs_in(words)) or rule.occurs_in(self.loose_words):
             return True
         return None if words is None else False
+
+
+def _is_known(name: str) -> bool:
+    return is_path_name(name) or is_command_name(name) or is_code_name(name)
+
+
+def _values_in(word: str) -> Iterator[str]:
+    """What may be the value of an option of one letter, where a slash or a dot follows: `-fsecrets/a`."""
+    found = _GLUED.match(word)
+    for at in range(2, min(found.end(), MAX_NAME) if found else 0):
+        yield word[at:]

@@ -8,24 +8,28 @@ Rules about paths and commands (`agentscope_rx.permissions`) read the arguments 
 
 | an argument named                                                                | is         |
 |----------------------------------------------------------------------------------|------------|
-| path, paths, file, files, file_path, filepath, filename, folder, directory, dir, | a path     |
-| source, src, destination, dest, target, old_path, new_path, root                 |            |
-| command, cmd                                                                     | a command  |
+| path, file, filename, folder, directory, dir, or with such a word at its end     | a path     |
+| (`output_path`, `inputFile`); source, src, destination, dest, target, root, uri  |            |
+| command, cmd, or with such a word at its end (`shell_command`)                   | a command  |
 | code, script                                                                     | code       |
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentscope_rx.errors import ToolDefinitionError
 
-_PATHS = ("path", "paths", "file", "files", "file_path", "filepath", "filename", "folder", "directory", "dir")
-_PAIRS = ("source", "src", "destination", "dest", "target", "old_path", "new_path", "root")
-PATH_NAMES = frozenset((*_PATHS, *_PAIRS))
-COMMAND_NAMES = ("command", "cmd")
-CODE_NAMES = ("code", "script")
+_PATH_WORDS = ("path", "file", "filepath", "filename", "folder", "foldername", "directory", "dir", "dirname")
+_LAST_WORDS = frozenset((*_PATH_WORDS, *(f"{each}s" for each in _PATH_WORDS), "directories"))
+_PATH_NAMES = frozenset(("source", "src", "destination", "dest", "target", "root", "uri", "file_name", "dir_name"))
+_COMMAND_WORDS = ("command", "cmd", "cmdline")
+_COMMAND_NAMES = ("command_line",)
+_CODE_NAMES = ("code", "script")
+_FOLDER_NAMES = ("cwd", "workdir", "working_directory", "working_dir", "workingdirectory")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +54,37 @@ class Effects:
         object.__setattr__(self, "paths", tuple(self.paths))
 
 
+def _words(name: str) -> list[str]:
+    return [each.lower() for each in _WORD.findall(name)]
+
+
+def is_path_name(name: str) -> bool:
+    """True if an argument of this name is taken for a path, or a list of paths."""
+    words = _words(name)
+    return bool(words) and (words[-1] in _LAST_WORDS or "_".join(words) in _PATH_NAMES)
+
+
+def is_command_name(name: str) -> bool:
+    """True if an argument of this name is taken for a command."""
+    words = _words(name)
+    return bool(words) and (words[-1] in _COMMAND_WORDS or "_".join(words) in _COMMAND_NAMES)
+
+
+def is_code_name(name: str) -> bool:
+    """True if an argument of this name is taken for code."""
+    return name.lower() in _CODE_NAMES
+
+
 def effects_by_names(properties: Mapping[str, object]) -> Effects:
     """The effects of a tool that declares none: by the names of its arguments, and below its paths."""
+    commands = [name for name in properties if is_command_name(name)]
+    codes = [name for name in properties if is_code_name(name)]
+    folder = next((name for name in properties if name.lower() in _FOLDER_NAMES), None)
     return Effects(
-        paths=tuple(name for name in properties if name.lower() in PATH_NAMES),
-        command=next((name for name in properties if name.lower() in COMMAND_NAMES), None),
-        folder=next((name for name in properties if name.lower() in ("cwd", "workdir", "working_directory")), None),
-        code=next((name for name in properties if name.lower() in CODE_NAMES), None),
+        paths=tuple(name for name in properties if is_path_name(name) and name != folder),
+        command=commands[0] if commands else None,
+        folder=folder,
+        # only one command is read: with a second one it cannot be told what the call does
+        code=next(iter((*codes, *commands[1:])), None),
         below=True,
     )
