@@ -119,22 +119,50 @@ def _fixed(request: CompactionRequest, counter: TokenCounter) -> int:
 _NUMBER = r"(\d[\d,_]*)"
 _LIMITS: Final = (
     # OpenAI and servers like it; Anthropic; Gemini; Model Studio; llama.cpp
-    rf"maximum (?:context|input|prompt) length (?:is|of) {_NUMBER}",
+    rf"maximum (?:context|input|prompt|model) length(?: is| of|:) (?:only )?{_NUMBER}",
     rf"> {_NUMBER} maximum",
     rf"maximum number of tokens allowed \(?{_NUMBER}",
     rf"range of input length should be \[\d+, ?{_NUMBER}\]",
     rf"available context size \(?{_NUMBER}",
     rf"n_ctx\W+{_NUMBER}",
     rf"context window (?:size )?(?:is|of) {_NUMBER}",
+    # Mistral; SGLang and LM Studio; Vertex AI; Moonshot; Cerebras, Copilot; SiliconFlow; TGI; a limit of a minute
+    rf"{_NUMBER} maximum context length",
+    rf"context length (?:is |of )?(?:only )?\(?{_NUMBER}",
+    rf"only supports up to {_NUMBER}",
+    rf"model token limit: {_NUMBER}",
+    rf"limit (?:is|of) {_NUMBER}",
+    rf"max_seq_len \(?{_NUMBER}",
+    rf"`inputs` must have less than {_NUMBER}",
+    rf"Limit {_NUMBER}, Requested",
 )
 _SENT: Final = (
     rf"(?:resulted in|requested) (?:about )?{_NUMBER} tokens",
-    rf"prompt is too long: {_NUMBER} tokens",
-    rf"input token count \(?{_NUMBER}",
+    rf"prompt is too long: {_NUMBER}",
+    rf"input token count (?:is )?\(?{_NUMBER}",
     rf"request \({_NUMBER} tokens\)",
     rf"n_prompt_tokens\W+{_NUMBER}",
+    # Mistral; vLLM, SGLang; xAI; Cerebras; Copilot; SiliconFlow; Moonshot
+    rf"prompt contains {_NUMBER} tokens",
+    rf"(?:passed|has) {_NUMBER} input tokens",
+    rf"(?:prompt \(length |input \(){_NUMBER}",
+    rf"the request contains {_NUMBER}",
+    rf"current length is {_NUMBER}",
+    rf"prompt token count of {_NUMBER}",
+    rf"prompt_tokens \({_NUMBER}",
+    rf"\(requested: {_NUMBER}\)",
 )
-_BOTH: Final = re.compile(rf"\({_NUMBER} in (?:the|your) (?:messages|prompt)[^()]*?{_NUMBER} (?:in|for) the completion")
+_MOST, _SENDS, _ANSWER = rf"(?P<most>{_NUMBER})", rf"(?P<sent>{_NUMBER})", rf"(?P<answer>{_NUMBER})"
+_WINDOWS: Final = (
+    # OpenAI and servers like it; OpenRouter; SGLang; Anthropic; vLLM; Text Generation Inference
+    rf"length (?:is|of) {_MOST}.*?\({_SENDS} in (?:the|your) (?:messages|prompt)[^()]*?{_ANSWER} (?:in|for) the comp",
+    rf"length is {_MOST}.*?\({_SENDS} of text input[^()]*?{_ANSWER} in the output",
+    rf"length of {_MOST}.*?: {_SENDS} tokens from the input messages and {_ANSWER} tokens for the completion",
+    rf"context limit: {_SENDS} \+ {_ANSWER} > {_MOST}",
+    rf"length is {_MOST}.*?\({_ANSWER} > \d+ - {_SENDS}\)",
+    rf"must be <= {_MOST}\. Given: {_SENDS} `inputs` tokens and {_ANSWER}",
+)
+"""Refusals whose limit is that of the request and the answer together."""
 
 
 def refused(error: ModelError | None) -> tuple[int | None, int | None]:
@@ -145,12 +173,12 @@ def refused(error: ModelError | None) -> tuple[int | None, int | None]:
     if error is None:
         return None, None
     text = f"{error} {(error.body or '') if isinstance(error, ModelHTTPError) else ''}"
-    limit, sent = _first(_LIMITS, text), _first(_SENT, text)
-    both = _BOTH.search(text)
-    if both is not None and limit is not None:
-        # the window is that of the request and the answer
-        return max(1, limit - _number(both[2])), _number(both[1])
-    return limit, sent
+    for pattern in _WINDOWS:
+        if found := re.search(pattern, text, re.IGNORECASE | re.DOTALL):
+            left = _number(found["most"]) - _number(found["answer"])
+            # (an answer as long as the window leaves no room for any request)
+            return left if left > 0 else None, _number(found["sent"])
+    return _first(_LIMITS, text), _first(_SENT, text)
 
 
 def _first(patterns: Sequence[str], text: str) -> int | None:

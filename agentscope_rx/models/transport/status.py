@@ -36,9 +36,21 @@ _TRANSIENT = TRANSIENT | {409}
 _OVERFLOW = re.compile(
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length|context window"
     r"|context length|available context size|too many tokens|prompt is too long|input is too long"
-    r"|reduce the length|range of input length|exceed context limit|input token count|too_many_prompt_tokens",
+    r"|reduce the length|range of input length|exceed context limit|input token count|too_many_prompt_tokens"
+    # xAI, vLLM; Moonshot; Z.ai; SiliconFlow; Copilot; Volcano Engine
+    r"|maximum (?:prompt|input|model) length|exceeded model token limit|prompt exceeds max length|prompt 超长"
+    r"|max_seq_len|max_prompt_tokens|exceed max message tokens"
+    # Text Generation Inference; llama.cpp, in the middle of an answer; Gemini, of pictures
+    r"|`inputs` must have less than|`max_new_tokens` must be <=|context size has been exceeded"
+    r"|request payload size exceeds|request_too_large",
     re.IGNORECASE,
 )
+# llama.cpp and Ollama, with status 500
+_LOCAL = re.compile(
+    r"exceeds the available context size|context size has been exceeded|input length exceeds", re.IGNORECASE
+)
+# a request above the tokens of a whole minute: to wait does not help
+_LARGE = re.compile(r"request too large", re.IGNORECASE)
 # in the code, or in the message for a vendor without codes (DeepSeek)
 _FILTERED = re.compile(
     r"content_?filter|content_?policy_?violation|data_?inspection|ResponsibleAIPolicyViolation|moderation_blocked"
@@ -59,7 +71,8 @@ _STATUS_OF = (
     (re.compile(r"not.?(found|exist)", re.IGNORECASE), 404),
     (
         re.compile(
-            r"invalid|bad.?request|context_length|content_filter|inspection|unsupported|tool_use_failed", re.IGNORECASE
+            r"invalid|bad.?request|too_large|context_length|content_filter|inspection|unsupported|tool_use_failed",
+            re.IGNORECASE,
         ),
         400,
     ),
@@ -197,7 +210,7 @@ def _error(text: str, status: int, details: ErrorDetails, body: str, headers: Ma
 
 
 def _kind(status: int, details: ErrorDetails) -> type[ModelHTTPError]:
-    if status in (400, 413, 422) and _OVERFLOW.search(f"{details.code} {details.text}"):
+    if _is_overflow(status, f"{details.code} {details.text}"):
         return ContextOverflowError
     if status in (400, 403, 422) and _FILTERED.search(f"{details.code} {details.message}"):
         return PromptFilterError
@@ -218,6 +231,12 @@ def _kind(status: int, details: ErrorDetails) -> type[ModelHTTPError]:
     return BadRequestError if status >= 400 else ModelHTTPError
 
 
+def _is_overflow(status: int, text: str) -> bool:
+    """True if a shorter request may succeed, and the same one never does."""
+    sign = {400: _OVERFLOW, 422: _OVERFLOW, 429: _LARGE, 500: _LOCAL}.get(status)
+    return status == 413 or (sign is not None and sign.search(text) is not None)
+
+
 def _retryable(error: ModelHTTPError, details: ErrorDetails, headers: Mapping[str, str]) -> bool:
     advice = headers.get("x-should-retry")
     if advice in ("true", "false"):
@@ -231,7 +250,7 @@ def _retryable(error: ModelHTTPError, details: ErrorDetails, headers: Mapping[st
             return True
         # an empty account stays empty; the upstream error is about the account of the gateway
         return not _SPENT.search(f"{details.code} {details.message}")
-    if error.status == 501:
+    if error.status == 501 or isinstance(error, ContextOverflowError):
         return False
     return error.retryable or error.status in _TRANSIENT
 
@@ -269,7 +288,7 @@ def _guess(details: ErrorDetails) -> int:
     for pattern, status in _STATUS_OF:
         if details.code and pattern.search(details.code):
             return status
-    return 400 if _OVERFLOW.search(details.message) else 500
+    return 400 if _OVERFLOW.search(f"{details.code} {details.message}") else 500
 
 
 def _json(body: str) -> object:
