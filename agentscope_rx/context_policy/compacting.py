@@ -27,7 +27,7 @@ from agentscope_rx.memory.short_forms import sent_form
 from agentscope_rx.memory.views import sent, summary_carrier
 from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, ChatUsage, Msg, MsgRole
 from agentscope_rx.messages.history import same_beginning
-from agentscope_rx.messages.marks import summary_in
+from agentscope_rx.messages.marks import SUMMARY, summary_in
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.reactive import Flow, catch, empty, flat_map_iterable, flow, just, then, throw
 
@@ -79,7 +79,7 @@ def _relevant(request: CompactionRequest) -> list[Msg]:
         shown = {id(message) for message in history if message.id in sent_ids}
     else:
         shown = {id(message) for message in visible(history)}
-    carriers = {id(each): each for each in history if each.metadata and summary_in(each.metadata)}
+    carriers = {id(each): each for each in history if each.metadata and SUMMARY in each.metadata}
     # (a call without its result would be open)
     calls = {call.id for each in carriers.values() for call in each.tool_calls}
     return [
@@ -108,8 +108,9 @@ def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequenc
             protected.add(message.id)
     for each in last_rounds(rounds_of(history), keep_rounds):
         protected.update(message.id for message in each.messages)
-    numbers = Counter(message.id for message in request.history)
-    protected.update(id for id, number in numbers.items() if number > 1)
+    ids = [message.id for message in request.history]
+    if len(set(ids)) < len(ids):
+        protected.update(id for id, number in Counter(ids).items() if number > 1)
     return protected
 
 

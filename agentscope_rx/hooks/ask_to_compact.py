@@ -65,10 +65,8 @@ def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tu
         new_of[message.id] = message
     changed: dict[str, Msg] = {}
     missing = set(new_of)
-    for old in history:
-        new = new_of.get(old.id)
-        if new is None:
-            continue
+    for old in [each for each in history if each.id in new_of]:
+        new = new_of[old.id]
         missing.discard(old.id)
         if new.replace(metadata=old.metadata) != old:
             raise _problem(

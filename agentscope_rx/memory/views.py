@@ -14,6 +14,7 @@ yet, all of them are sent, because the model or the caller still has to settle i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count, filterfalse
 from typing import NamedTuple
 
 from agentscope_rx.memory.short_forms import SHORT_FORMS, sent_form
@@ -27,7 +28,7 @@ from agentscope_rx.messages import (
     ToolUseBlock,
     call_places,
 )
-from agentscope_rx.messages.marks import MARKS, marks_in, summary_in
+from agentscope_rx.messages.marks import MARKS, SUMMARY, marks_in, numbers_marked, summary_in
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 
 
@@ -97,17 +98,25 @@ def _sort_out(messages: Sequence[Msg], *, summarized: bool) -> tuple[Sequence[Ms
     Most messages cost no call: where no call is open, a conversation falls into parts that are independent, and only a
     part with both kinds of messages is examined by its groups.
     """
-    marked = [(number, each) for number, each in enumerate(messages) if each.metadata and MARKS in each.metadata]
-    dropped = {number for number, each in marked if is_dropped(each, summarized=summarized)}
+    metadata = [each.metadata for each in messages]
+    dropped = numbers_marked(metadata, HIDDEN, COMPRESSED) if summarized else numbers_marked(metadata, HIDDEN)
     if not dropped:
         return messages, False
     kept: list[Msg] = []
     open_ids: dict[str, int] = {}
-    start, open, waiting = 0, 0, False
+    start, open, waiting, examined = 0, 0, False, 0
     part: list[Msg] = []
     left_out = 0
     last = len(messages) - 1
-    for number, message in enumerate(messages):
+    number = -1
+    while number < last:
+        number += 1
+        if not open and number >= examined and number in dropped:
+            examined, whole = _run(messages, dropped, number)
+            if whole:
+                start, number = examined, examined - 1
+                continue
+        message = messages[number]
         part.append(message)
         left_out += number in dropped
         for block in message.content:
@@ -127,6 +136,30 @@ def _sort_out(messages: Sequence[Msg], *, summarized: bool) -> tuple[Sequence[Ms
             waiting = waiting or waits
         start, part, left_out = number + 1, [], 0
     return kept, waiting
+
+
+def _run(messages: Sequence[Msg], dropped: set[int], start: int) -> tuple[int, bool]:
+    """The end of the messages from `start` on that are all dropped; True if they have the results of all their calls.
+
+    After many compactions these are most of a conversation, so this is quicker than to examine each.
+    """
+    stop = next(filterfalse(dropped.__contains__, count(start)))
+    run = messages[start:stop]
+    calls = [
+        (block.id, number)
+        for number, each in enumerate(run)
+        if each.role is MsgRole.ASSISTANT
+        for block in each.content
+        if type(block) is ToolUseBlock
+    ]
+    places = dict(calls)
+    answered = {
+        block.id
+        for number, each in enumerate(run)
+        for block in each.content
+        if type(block) is ToolResultBlock and places.get(block.id, number) < number
+    }
+    return stop, len(answered) == len(calls)
 
 
 def _gone(messages: Sequence[Msg], dropped: set[int]) -> tuple[set[int], bool]:
@@ -180,11 +213,7 @@ def transient_in(messages: Sequence[Msg]) -> list[Msg]:
 
     Their marks on a call without result count once it has one.
     """
-    marked = {
-        number
-        for number, message in enumerate(messages)
-        if message.metadata and MARKS in message.metadata and TRANSIENT in message.marks
-    }
+    marked = numbers_marked([each.metadata for each in messages], TRANSIENT)
     if not marked:
         return []
     for group in groups(messages):
@@ -201,8 +230,8 @@ def without_transient(messages: Sequence[Msg]) -> Sequence[Msg]:
 
 def summary_carrier(messages: Sequence[Msg]) -> Msg | None:
     """The compressed message that carries the summary: the latest, if there are several."""
-    marked = [message for message in messages if message.metadata and MARKS in message.metadata]
-    return next((message for message in reversed(marked) if summary_in(message.metadata)), None)
+    found = [message for message in messages if message.metadata and SUMMARY in message.metadata]
+    return next((message for message in reversed(found) if summary_in(message.metadata)), None)
 
 
 def summary_message(carrier: Msg) -> Msg:

@@ -36,7 +36,10 @@ class History(Sequence[Msg]):
     def __getitem__(self, index: slice) -> list[Msg]: ...
     def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
         if isinstance(index, slice):
-            return [self._messages[i] for i in range(*index.indices(self._length))]
+            start, stop, step = index.indices(self._length)
+            if step > 0:
+                return self._messages[start:stop:step]
+            return [self._messages[i] for i in range(start, stop, step)]
         if index < 0:
             index += self._length
         if not 0 <= index < self._length:

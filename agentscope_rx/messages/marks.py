@@ -42,6 +42,15 @@ def marks_in(metadata: Mapping[str, object]) -> frozenset[str]:
     return frozenset([mark for mark in found if isinstance(mark, str)])  # pyright: ignore[reportUnknownVariableType]
 
 
+def numbers_marked(metadata: Iterable[Mapping[str, object]], mark: str, other: str = "") -> set[int]:
+    """The indexes of those with one of the marks. No Python function is called for each: a conversation may be long."""
+    return {
+        number
+        for number, each in enumerate(metadata)
+        if each and isinstance(found := each.get(MARKS), (list, tuple)) and (mark in found or other in found)
+    }
+
+
 def summary_in(metadata: Mapping[str, object]) -> str:
     """The summary that a compressed message carries; '' for none."""
     found = metadata.get(SUMMARY)

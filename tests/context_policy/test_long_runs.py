@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 
 import pytest
 
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, hook
 from agentscope_rx.context_policy import CompactionHook, Summarize
+from agentscope_rx.context_policy.summary import Summary
 from agentscope_rx.events import ContextEvent, MemoryEvent, fold
+from agentscope_rx.memory.changes import compressed
 from agentscope_rx.messages import call_places
 from agentscope_rx.models import (
     AnthropicChatModel,
@@ -23,6 +26,7 @@ from agentscope_rx.models.http_model import HttpChatModel
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.testing import run_virtual
 from tests.context_policy.long_task import Explorer, explored, explorer, plain, rooms_tool
+from tests.context_policy.parts import conversation
 
 ROUNDS = 300
 BUDGET = 4_000
@@ -81,6 +85,44 @@ def test_late_rounds_cost_what_early_ones_do() -> None:
     run_virtual(main())
     quarter = len(at) // 4
     assert at[-1] - at[-quarter] < 1.5 * (at[2 * quarter] - at[quarter])
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_compactions_cost_the_same_after_a_long_past(kept: bool) -> None:
+    """The same run, after 20 rounds that a summary stands for and after 2,000; `kept`: their question is sent."""
+
+    def calls(rounds: int) -> int:
+        counted = [0]
+
+        def count(frame: FrameType, event: str, argument: object) -> None:
+            counted[0] += event == "call" and "/agentscope_rx/" in frame.f_code.co_filename
+
+        model = Explorer(40)
+        agent = explorer(model, CompactionHook(max_tokens=BUDGET), rooms_tool(large))
+
+        async def main() -> None:
+            await agent.memory.add(past(rounds, kept=kept))
+            before = sys.getprofile()
+            sys.setprofile(count)
+            try:
+                await agent.call(Msg.user("Look at every room. What was in room 3?", "Ann"))
+            finally:
+                sys.setprofile(before)
+
+        run_virtual(main())
+        assert model.summaries >= 3
+        return counted[0]
+
+    assert calls(2_000) < 1.02 * calls(20)
+
+
+def past(rounds: int, *, kept: bool) -> list[Msg]:
+    """A conversation that a summary stands for, but for its question."""
+    messages = [each.replace(id=f"past-{each.id}") for each in conversation(rounds)]
+    text = Summary(goal="Look.", state="Looking.", facts=("FACT room3 = value3",)).text()
+    changed = compressed(messages, range(1 if kept else 0, len(messages)), text)
+    new = {each.id: each for _, each in changed}
+    return [new.get(each.id, each) for each in messages]
 
 
 def test_summaries_alone_keep_it_within_the_budget() -> None:
