@@ -1,6 +1,6 @@
 """`Sizes`: the tokens of one model request, by a counter, corrected by what the provider has counted.
 
-request  =  fixed (system message, tools, output schema)  +  messages
+request  =  fixed (system message, tools, output schema, what hooks add)  +  messages
 tokens   =  factor * counted                 factor: of the latest request that the provider has counted
 """
 
@@ -62,7 +62,7 @@ class Sizes:
 
     def __init__(self, request: CompactionRequest, counters: Counters, factor: float = 1.0) -> None:
         self.counter, self.measure = counters.of(request.model)
-        self.fixed: int = _fixed(request, self.counter)
+        self.fixed: int = _fixed(request, self.counter) + self.sum(request.added)
         self.messages: int = self.sum(request.messages)
         """The tokens of the messages, as the counter counts them."""
         self.factor: float = factor

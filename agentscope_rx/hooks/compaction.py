@@ -35,11 +35,14 @@ class CompactionRequest:
     messages that this run has got as its input, enqueued input included; it is empty for `agent.compact()`. `pending`
     are the ids of calls without a result, and `held` those of messages that other hooks want to stay as they are for
     now (see `Hook.held`): a compaction must touch neither. `system_message`, `tools` and `options` are the rest of the
-    request, before the hooks on PreReasoningEvent change it: these run afterwards, and see the smaller conversation.
+    request. The hooks on PreReasoningEvent run afterwards, and see the smaller conversation. What they have added to
+    the latest request of this run, such as hints, notes and a state, is in `added`, and `system_message` is as they
+    have left it.
 
     `last` is a pair: the number of messages, from the first of `messages` on, that were in the latest request of this
-    run, and the tokens which its provider has counted for that whole request, system message and tools included. It is
-    None before the first answer, if the provider has counted none, and after the messages were compacted.
+    run, and the tokens which its provider has counted for that whole request: system message, tools and `added`
+    included. It is None before the first answer, if the provider has counted none, if a hook has taken messages away,
+    and after the messages were compacted.
     """
 
     why: CompactionWhy
@@ -54,6 +57,7 @@ class CompactionRequest:
     system_message: Msg | None = None
     tools: Sequence[ToolSchema] = ()
     options: GenerateOptions | None = None
+    added: Sequence[Msg] = ()
     last: tuple[int, int] | None = None
     error: ModelError | None = None
     """The refusal of the provider, if `why` is "overflow"."""

@@ -102,6 +102,27 @@ def test_what_the_hook_is_told():
     assert texts(second.messages)[0] == "hi" and list(second.history) == list(second.messages)
 
 
+@pytest.mark.parametrize("takes_away", [False, True])
+def test_the_hook_is_told_what_others_add(takes_away: bool):
+    """So that the count of the provider, which is of all of it, can be compared with an estimate."""
+    note, hint, rules = Msg.user("a note"), Msg.user("a hint"), Msg.system("Be brief.")
+
+    @hook(PreReasoningEvent)
+    def adds(event: PreReasoningEvent) -> PreReasoningEvent:
+        messages = [note, *event.messages[takes_away:]]
+        return event.replace(messages=messages, hints=[*event.hints, hint], system_message=rules)
+
+    usages = [ChatResponse((look(number),), usage=ChatUsage(100 * number, 8)) for number in (1, 2)]
+    compacts = Compacts(lambda request: None)
+    friday = agent(ScriptedModel(*([each] for each in usages), "done"), hooks=[compacts, adds])
+    run_virtual(friday.call("hi"))
+    first, *others = compacts.asked
+    assert not first.added and first.system_message is not None and first.system_message.text == "You are Friday."
+    for each in others:
+        assert list(each.added) == [note, hint] and each.system_message == rules
+    assert [each.last for each in others] == ([None, None] if takes_away else [(1, 100), (3, 200)])
+
+
 def test_the_count_of_the_last_request_ends_with_a_compaction():
     usages = [ChatResponse((look(number),), usage=ChatUsage(100 * number, 8)) for number in (1, 2, 3)]
     compacts = Compacts(above=4)

@@ -9,10 +9,11 @@ from types import FrameType
 
 import pytest
 
-from agentscope_rx import InMemoryMemory, Msg, ReActAgent, hook
+from agentscope_rx import Hook, InMemoryMemory, Msg, ReActAgent, hook
 from agentscope_rx.context_policy import CompactionHook, Summarize
 from agentscope_rx.context_policy.summary import Summary
-from agentscope_rx.events import ContextEvent, MemoryEvent, fold
+from agentscope_rx.events import ContextEvent, MemoryEvent, PreReasoningEvent, fold
+from agentscope_rx.hooks.shipped.runtime_state import RuntimeStateHook
 from agentscope_rx.memory.changes import compressed
 from agentscope_rx.messages import call_places
 from agentscope_rx.models import (
@@ -62,6 +63,42 @@ def test_every_request_is_within_the_budget(scale: float) -> None:
     assert max(model.sizes) <= BUDGET
     # a compaction goes far below the trigger, so that it is rare
     assert model.summaries <= ROUNDS / 4
+
+
+@hook(PreReasoningEvent)
+def notes(event: PreReasoningEvent) -> PreReasoningEvent:
+    return event.replace(messages=[Msg.user("Doors creak. " * 150).replace(id="notes"), *event.messages])
+
+
+@hook(PreReasoningEvent)
+def hints(event: PreReasoningEvent) -> PreReasoningEvent:
+    return event.replace(hints=[*event.hints, Msg.user("Doors creak. " * 150)])
+
+
+@hook(PreReasoningEvent)
+def rules(event: PreReasoningEvent) -> PreReasoningEvent:
+    return event.replace(system_message=Msg.system("You explore. " + "Doors creak. " * 150))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.6])
+@pytest.mark.parametrize(
+    "adds", [RuntimeStateHook(minutes=1, folder="/house"), notes, hints, rules], ids=lambda h: h.name
+)
+def test_what_hooks_add_is_within_the_budget(adds: Hook, scale: float) -> None:
+    """And what the provider counts corrects the estimate all the same."""
+    counted: list[bool] = []
+    model = Explorer(100, scale=scale)
+    agent = explorer(model, CompactionHook(max_tokens=BUDGET), rooms_tool(large), adds)
+
+    async def main() -> None:
+        async for event in agent.stream(Msg.user("Look at every room. What was in room 3?", "Ann")):
+            if isinstance(event, ContextEvent):
+                counted.append(event.counted)
+
+    run_virtual(main())
+    # (it is made smaller as soon as it is beyond the trigger, and one round has no more than a fifth of the budget)
+    assert max(model.sizes) <= 0.9 * BUDGET
+    assert counted and set(counted) == {scale > 0}
 
 
 def test_late_rounds_cost_what_early_ones_do() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from agentscope_rx.agent.leasing import closing
 from agentscope_rx.agent.persistence import save
@@ -25,7 +25,7 @@ from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.system_prompt import SystemPrompt, system_message
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
-from agentscope_rx.events import ContextEvent, Event, MemoryEvent
+from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.ask_to_compact import ask, changes_of, compaction_in, is_outdated
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest, CompactionWhy
@@ -57,6 +57,7 @@ T = TypeVar("T")
 OUTDATED = "Others have changed the conversation meanwhile; nothing was replaced."
 """The error of the steps of a compaction that would undo what others have done."""
 
+_ASKED = "latest request before its hooks"
 _COUNTED = "tokens of the latest request"
 _REFUSED = "request that was too long"
 
@@ -142,6 +143,7 @@ class Compacting:
 
     def _request(self, history: Sequence[Msg]) -> CompactionRequest:
         run, conversation = self.run, self.run.conversation
+        counted = cast("_Counted | None", run.extras.get(_COUNTED))
         messages = conversation.view.of(history).messages if run.memory.marked else history
         return CompactionRequest(
             why=self._why,
@@ -153,10 +155,11 @@ class Compacting:
             question=run.input.question,
             pending=conversation.unsettled or (),
             held=_held(run) if run.hooks.holding else (),
-            system_message=self._system,
+            system_message=self._system if counted is None or counted.system is None else counted.system,
             tools=self._tools,
             options=self._options,
-            last=_last(run, messages),
+            added=() if counted is None else counted.added,
+            last=None if counted is None else counted.last(messages),
             error=self.error,
         )
 
@@ -186,17 +189,40 @@ class Compacting:
         return shield(run.memory.replace_all(replaced).pipe(then(written)))
 
 
-def note_counted(run: Run, messages: Sequence[Msg], costs: Sequence[tuple[str | None, ChatUsage]]) -> None:
-    """Note what the provider has counted for a request with these messages: see `CompactionRequest.last`."""
+class _Counted(NamedTuple):
+    """The latest request: its messages before the hooks, the tokens of all of it (0: not known), what hooks added."""
+
+    messages: Sequence[Msg]
+    tokens: int
+    added: Sequence[Msg]
+    system: Msg | None
+
+    def last(self, messages: Sequence[Msg]) -> tuple[int, int] | None:
+        """`CompactionRequest.last` for these messages."""
+        number = len(self.messages)
+        if not (number and self.tokens) or same_beginning(self.messages, messages) < number:
+            return None
+        return number, self.tokens
+
+
+def note_asked(run: Run, event: PreReasoningEvent) -> None:
+    """Note the request before its hooks."""
+    run.extras[_ASKED] = event
+
+
+def note_counted(run: Run, pre: PreReasoningEvent, costs: Sequence[tuple[str | None, ChatUsage]]) -> None:
+    """Note the request as its hooks have left it, and what its provider has counted (see `CompactionRequest`)."""
+    before = cast("PreReasoningEvent", run.extras[_ASKED])
     tokens = costs[-1][1].input_tokens if costs else 0
-    run.extras[_COUNTED] = (messages, tokens) if tokens else None
-
-
-def _last(run: Run, messages: Sequence[Msg]) -> tuple[int, int] | None:
-    counted = cast("tuple[Sequence[Msg], int] | None", run.extras.get(_COUNTED))
-    if counted is None or not counted[0] or same_beginning(counted[0], messages) < len(counted[0]):
-        return None
-    return len(counted[0]), counted[1]
+    added: list[Msg] = []
+    if pre.messages is not before.messages:
+        own = {id(message) for message in before.messages}
+        added = [message for message in pre.messages if id(message) not in own]
+        if len(pre.messages) - len(added) != len(own):
+            # a hook has taken messages away, so the count says nothing of those that are there
+            tokens = 0
+    system = None if pre.system_message is before.system_message else pre.system_message
+    run.extras[_COUNTED] = _Counted(before.messages, tokens, (*added, *pre.hints), system)
 
 
 def _held(run: Run) -> frozenset[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before, note_counted
+from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before, note_asked, note_counted
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
@@ -132,6 +132,8 @@ def _fire_pre(
         history=history,
         options=options if output is None else output.options(options),
     )
+    if run.hooks.compacting:
+        note_asked(run, event)
     return run.hooks.fire_then(event, partial(_ask, agent, run, output, sent_back))
 
 
@@ -165,7 +167,7 @@ def _ask_or_compact(
 
     def answered() -> Stage:
         whole = answer()
-        note_counted(run, pre.messages, whole.response.costs)
+        note_counted(run, pre, whole.response.costs)
         return _fire_post(agent, run, pre, whole)
 
     after = _after_refusal(agent, run, output, sent_back)
