@@ -8,7 +8,7 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx import GenerateReason, Msg, ReActAgent, StructuredOutput, TextBlock, UsageLimits, hook, tool
-from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError, ServerError
+from agentscope_rx.errors import ContextOverflowError, EmptyResponseError, ModelError, PromptTooLongError, ServerError
 from agentscope_rx.events import (
     Event,
     PreReasoningEvent,
@@ -21,7 +21,7 @@ from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.messages import ChatUsage
 from agentscope_rx.models import ExecutionConfig, FallbackModel, TruncatingModel
 from agentscope_rx.models.chat_model import ChatModel
-from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.models.response import ChatResponse, FinishReason
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, Turn
 from tests.agent.compacting import SUMMARY, Compacts, look, requests, summarized, texts, with_short_results
@@ -361,3 +361,60 @@ def test_a_window_in_which_the_least_request_does_not_fit(rounds: int):
     assert len(retries(events)) == 1 and len(model.requests) == 2
     with pytest.raises(PromptTooLongError):
         run_virtual(agent(ScriptedModel("x"), memory_window=100).call("word " * 300))
+
+
+# --- answers that the window has cut off ------------------------------------------------------------------------------
+
+FULL = "model_context_window_exceeded"
+
+
+def cut_off(text: str = "The weather is", reason: str | None = FULL, output: int = 8) -> list[ChatResponse]:
+    content = (TextBlock(text),) if text else ()
+    return [ChatResponse(content, ChatUsage(900, output), FinishReason.LENGTH, reason)]
+
+
+@pytest.mark.parametrize("answer", [cut_off(), cut_off(""), cut_off("", "length", 0), cut_off("", "length", 1)])
+def test_an_answer_that_the_window_cuts_off_is_made_again(answer: list[ChatResponse]):
+    compacts = only_overflow()
+    model = ScriptedModel(look(1), look(2), answer, "done")
+    friday = agent(model, hooks=[compacts])
+    events = run_virtual(events_of(friday, "hi"))
+    assert requests(model)[3] == [SUMMARY, "hi", "c2", "c2"]
+    (notice,) = retries(events)
+    assert notice.error_type == "ContextOverflowError" and notice.discarded is bool(answer[0].content)
+    assert isinstance(compacts.asked[-1].error, ContextOverflowError)
+    assert remembered(friday)[-1].text == "done"
+    assert list(fold(events).history) == list(remembered(friday))
+    assert_whole(friday)
+
+
+def test_without_a_compaction_such_an_answer_stands():
+    friday = agent(ScriptedModel(look(1), cut_off()), hooks=[Compacts(lambda request: None)])
+    assert run_virtual(friday.call("hi")).text == "The weather is"
+    friday = agent(ScriptedModel(look(1), cut_off()))
+    assert run_virtual(friday.call("hi")).text == "The weather is"
+    with pytest.raises(EmptyResponseError):
+        run_virtual(agent(ScriptedModel(look(1), cut_off("")), hooks=[Compacts(lambda request: None)]).call("hi"))
+
+
+def test_an_answer_is_made_again_once():
+    friday = agent(ScriptedModel(look(1), look(2), cut_off("one"), cut_off("two")), hooks=[only_overflow()])
+    events = run_virtual(events_of(friday, "hi"))
+    assert len(retries(events)) == 1 and remembered(friday)[-1].text == "two"
+
+
+def test_an_answer_at_its_own_limit_is_no_reason():
+    compacts = only_overflow()
+    friday = agent(ScriptedModel(look(1), look(2), cut_off("so far", "max_tokens")), hooks=[compacts])
+    assert run_virtual(friday.call("hi")).text == "so far"
+    with pytest.raises(EmptyResponseError):
+        # (it has thought, and has shown nothing of that)
+        run_virtual(agent(ScriptedModel(look(1), cut_off("", "length", 500)), hooks=[compacts]).call("hi"))
+    assert "overflow" not in [each.why for each in compacts.asked]
+
+
+def test_its_tokens_are_counted_once():
+    friday = agent(ScriptedModel(look(1), look(2), cut_off(), "done"), hooks=[only_overflow()])
+    events = run_virtual(events_of(friday, "hi"))
+    usage = fold(events).usage
+    assert usage is not None and usage.input_tokens == 900 and usage.output_tokens == 8

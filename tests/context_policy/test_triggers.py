@@ -21,6 +21,7 @@ from agentscope_rx.errors import (
     PromptTooLongError,
 )
 from agentscope_rx.messages import COMPRESSED
+from agentscope_rx.models import OllamaChatModel
 from agentscope_rx.models.capabilities import Capabilities
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import TextCounter
@@ -77,6 +78,12 @@ def test_the_budget_is_that_of_the_model() -> None:
     assert max_input(TruncatingModel(ScriptedModel("x"), max_tokens=900)) == 900
     assert max_input(FallbackModel(Known(), TruncatingModel(Known(), max_tokens=900))) == 900
     assert max_input(FallbackModel(Known(), ScriptedModel("x"))) is None
+    for body in ({"num_ctx": 1_000}, {"options": {"num_ctx": 1_000}}):
+        # beyond it Ollama cuts a conversation, and says nothing
+        llama = OllamaChatModel("llama3.2", options=GenerateOptions(additional_body_params=body, max_tokens=200))
+        assert max_input(llama) == 720
+        assert max_input(Known(), llama.options) == 720
+    assert max_input(OllamaChatModel("llama3.2")) is None
     (event,) = compacted(ContextPolicy(), asked(history, model=Known())).events
     assert event.tokens_after < 0.5 * 3_150 < event.tokens_before
 

@@ -34,7 +34,7 @@ from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.history import same_beginning
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
-from agentscope_rx.models.response import RetryNotice
+from agentscope_rx.models.response import FinishReason, RetryNotice
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -56,6 +56,9 @@ T = TypeVar("T")
 
 OUTDATED = "Others have changed the conversation meanwhile; nothing was replaced."
 """The error of the steps of a compaction that would undo what others have done."""
+
+FULL = "model_context_window_exceeded"
+"""The finish reason of an answer that the window has cut off, with Anthropic and servers like it."""
 
 _ASKED = "latest request before its hooks"
 _COUNTED = "tokens of the latest request"
@@ -347,13 +350,41 @@ class AfterRefusal:
             if not compacting.done.replaced:
                 error.add_note("The hooks that compact were asked, and have not made the conversation smaller.")
                 return throw(error)
-            run.extras[_REFUSED] = _Refused()
-            run.usage.model_retries += 1
-            self._follow = tail(self._again)
-            notice = RetryNotice(1, 0.0, error, discarded=response.begun)
-            return just(retry_event(notice, run.source))
+            return just(self._once_more(error, response))
 
         return concat(compacting.events().pipe(catch(partial(_in_place_of, error))), defer(after))
+
+    def _once_more(self, error: Exception, response: ResponseAccumulator) -> Event:
+        """Make the request again. It gives the event that says so."""
+        run = self._compacting.run
+        run.extras[_REFUSED] = _Refused()
+        run.usage.model_retries += 1
+        self._follow = tail(self._again)
+        return retry_event(RetryNotice(1, 0.0, error, discarded=response.begun), run.source)
+
+    def answered(self, response: ResponseAccumulator, otherwise: Callable[[], Stage]) -> Stage:
+        """`otherwise`, unless the answer was cut off because the window is full, and hooks have made room for it.
+
+        The answer counts for the usage of the run already.
+
+        Signals: those of `Compacting.events`, then a RetryEvent and a tail; or the stage `otherwise`.
+        Cancels: as `Compacting.events`, or the stage.
+        """
+        compacting = self._compacting
+        run = compacting.run
+        if not _is_full(response) or run.interrupted or run.extras.get(_REFUSED) is not None:
+            return otherwise()
+        reason = response.raw_finish_reason
+        text = f"The answer was cut off, because the context window is full (finish reason {reason!r:.60})."
+        error = compacting.error = ContextOverflowError(text, status=200, model=compacting.agent.model.model_name)
+
+        def after() -> Stage:
+            if run.interrupted or not compacting.done.replaced:
+                return otherwise()
+            notice = self._once_more(error, response)
+            return concat(just(notice), defer(lambda: self.then(otherwise)))
+
+        return concat(compacting.events(), defer(after))
 
     def instead(self, error: PromptTooLongError) -> Stage:
         """The stage in the place of a request that cannot be made. Signals and cancels as `failed`."""
@@ -362,6 +393,16 @@ class AfterRefusal:
     def then(self, answered: Callable[[], Stage]) -> Stage:
         """The stage after the events: that of the answer, unless the request is made again."""
         return answered() if self._follow is None else just(self._follow)
+
+
+def _is_full(response: ResponseAccumulator) -> bool:
+    """True if the answer ended at the end of the window: by its reason, or because it had no room to begin."""
+    if response.raw_finish_reason == FULL:
+        return True
+    if response.finish_reason is not FinishReason.LENGTH or response.blocks(complete=False):
+        return False
+    # with more tokens it was the limit of the answer that ended it, such as while a model thinks unseen
+    return response.usage is None or response.usage.output_tokens <= 1
 
 
 def _in_place_of(refusal: Exception, error: Exception) -> Flow[Event]:

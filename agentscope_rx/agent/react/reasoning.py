@@ -168,7 +168,7 @@ def _ask_or_compact(
     def answered() -> Stage:
         whole = answer()
         note_counted(run, pre, whole.response.costs)
-        return _fire_post(agent, run, pre, whole)
+        return after.answered(whole.response, lambda: _fire_post(agent, run, pre, whole))
 
     after = _after_refusal(agent, run, output, sent_back)
     show = None if output is None else show_output(run, output)

@@ -19,8 +19,8 @@ first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 from agentscope_rx.errors import ConfigurationError, PromptTooLongError
 from agentscope_rx.messages import Msg, MsgRole
@@ -103,19 +103,31 @@ def _known_limit(model: ChatModel) -> int:
 
 def _documented(model: ChatModel, options: GenerateOptions) -> int | None:
     known = model.capabilities
-    if known is None or known.context_window is None:
+    windows = (None if known is None else known.context_window, _set_window(options))
+    window = min((each for each in windows if each is not None), default=None)
+    if window is None:
         return None
-    window = known.context_window
-    answer = options.max_completion_tokens or options.max_tokens or known.max_output or 0
+    longest = None if known is None else known.max_output
+    answer = options.max_completion_tokens or options.max_tokens or longest or 0
     # one tenth is the margin for the error of an estimate
     return int(0.9 * max(window - answer, window // 2))
+
+
+def _set_window(options: GenerateOptions) -> int | None:
+    """The window that a request sets: Ollama's `num_ctx`, beyond which the server cuts a conversation in silence."""
+    body = options.additional_body_params
+    inner = body.get("options")
+    size = cast("Mapping[str, object]", inner).get("num_ctx") if isinstance(inner, Mapping) else None
+    size = body.get("num_ctx", size)
+    return size if type(size) is int and size > 0 else None
 
 
 def max_input(model: ChatModel, options: GenerateOptions | None = None) -> int | None:
     """The tokens of input that a request with these options may have; None if no limit is known.
 
-    That is nine tenths of the model's context window less its longest answer, or the limit of a `TruncatingModel`
-    around it, if it is lower: a shorter request is sent as it is. Of several models it is the lowest limit.
+    That is nine tenths of the model's context window (or the `num_ctx` of the options) less its longest answer, or the
+    limit of a `TruncatingModel` around it, if it is lower: a shorter request is sent as it is. Of several models it is
+    the lowest limit.
     """
     if isinstance(model, FallbackModel):
         limits = [max_input(each, options) for each in model.models]
