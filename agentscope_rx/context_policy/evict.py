@@ -13,7 +13,6 @@ from typing import Literal, cast
 from agentscope_rx.context_policy.old_rounds import change_old
 from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.short_results import (
-    READ_RESULT,
     READING,
     dropped_result,
     shortened_result,
@@ -24,6 +23,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock
 from agentscope_rx.models.checks import check_count, check_one_of
 from agentscope_rx.tools import Tool
+from agentscope_rx.tools.results.origin import READ_RESULT
 from agentscope_rx.tools.results.result_limit import size_of
 
 MediaChoice = Literal["keep", "notice"]

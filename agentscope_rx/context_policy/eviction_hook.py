@@ -21,7 +21,6 @@ from functools import partial
 from agentscope_rx.context_policy.evict import KEPT, LARGE, MediaChoice, check_names, check_sizes
 from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.short_results import (
-    READ_RESULT,
     READING,
     cut_text,
     shortened_result,
@@ -38,6 +37,7 @@ from agentscope_rx.models.tokens import EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import Flow, concat_map, on_worker
 from agentscope_rx.tools import ResultEvictor, ResultLimit, Tool
 from agentscope_rx.tools.results.evictor import evicted
+from agentscope_rx.tools.results.origin import READ_RESULT
 from agentscope_rx.tools.results.result_limit import LEAST, Reference, size_of
 
 _AT_ONCE = 200_000

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentscope_rx.context_policy.short_results import MEDIA, READ_RESULT, media_text
+from agentscope_rx.context_policy.short_results import MEDIA, media_text
 from agentscope_rx.errors import ToolError
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock
 from agentscope_rx.reactive import Flow, defer, flat_map_iterable, then
@@ -24,6 +24,8 @@ from agentscope_rx.tools.calls.lift import kind_of, lift
 from agentscope_rx.tools.files.encoding import lines_of
 from agentscope_rx.tools.files.files import MAX_LINE, numbered
 from agentscope_rx.tools.files.search import Search
+from agentscope_rx.tools.results.convert import output_of
+from agentscope_rx.tools.results.origin import READ_RESULT, read_back
 
 PAGE = 20_000
 """How many characters one reading gives."""
@@ -93,8 +95,12 @@ class _Sought:
         raise ToolError(f"This conversation has no result of a call {self.call_id!r:.200}. {which}: {listed}.")
 
 
-def _page(sought: _Sought, offset: int, limit: int, pattern: str | None, number: int | None) -> object:
+def _page(sought: _Sought, offset: int, limit: int, pattern: str | None, number: int | None) -> ToolResultBlock:
     result = sought.result()
+    return read_back(result, output_of(_part(result, offset, limit, pattern, number)))
+
+
+def _part(result: ToolResultBlock, offset: int, limit: int, pattern: str | None, number: int | None) -> object:
     if number is not None:
         if number > len(result.output):
             raise ToolError(

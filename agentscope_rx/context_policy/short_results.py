@@ -27,13 +27,11 @@ from agentscope_rx.messages import (
     URLSource,
     VideoBlock,
 )
+from agentscope_rx.tools.results.origin import READ_RESULT
 from agentscope_rx.tools.results.result_limit import ends
 
 MediaBlock = ImageBlock | AudioBlock | VideoBlock | FileBlock
 MEDIA: Final = (ImageBlock, AudioBlock, VideoBlock, FileBlock)
-
-READ_RESULT: Final = "read_result"
-"""The name of the tool that reads results back."""
 
 READING: Final = frozenset(
     {
