@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentscope_rx.agent.removing import remove_from_memory
 from agentscope_rx.agent.run import Run
-from agentscope_rx.events import Event, MemoryEvent
+from agentscope_rx.events import Event
 from agentscope_rx.memory.views import transient_in
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, concat_map, empty
@@ -24,6 +25,6 @@ def drop_transient(run: Run) -> Flow[Event]:
         ids = tuple(dict.fromkeys(message.id for message in transient_in(history)))
         if not ids:
             return empty()
-        return run.write(MemoryEvent(source=run.source, removed=ids), run.memory.delete(ids))
+        return remove_from_memory(run, history, ids)
 
     return run.history().pipe(concat_map(remove))

@@ -16,12 +16,13 @@ from agentscope_rx.agent.react.decide import Decision
 from agentscope_rx.agent.react.model_call import fit_choice, voids
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.steering import end_or_go_on, go_on
+from agentscope_rx.agent.removing import remove_from_memory
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.cleanup import without_calls, without_traces
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.structured_output.state import StructuredOutputState, Verdict
 from agentscope_rx.errors import BadRequestError, StructuredOutputError, UnsupportedOptionError
-from agentscope_rx.events import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent, PreReasoningEvent
+from agentscope_rx.events import Event, OutputChunkEvent, PostReasoningEvent, PreReasoningEvent
 from agentscope_rx.messages import GenerateReason, Msg, TextBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import (
@@ -201,16 +202,13 @@ def remove_traces(run: Run, output: StructuredOutputState) -> Flow[Event]:
         replaced, removed = without_traces(history, output.calls, output.attempts)
         if not replaced and not removed:
             return empty()
-        writes: list[Flow[object]] = [run.memory.replace(message) for message in replaced]
-        if removed:
-            writes.append(run.memory.delete(removed))
 
         def done() -> Flow[object]:
             for id in output.calls:
                 run.calls.open.pop(id, None)
             return empty()
 
-        return run.write(MemoryEvent(source=run.source, replaced=replaced, removed=removed), *writes, defer(done))
+        return remove_from_memory(run, history, removed, replaced, defer(done))
 
     return run.history().pipe(concat_map(remove))
 
