@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -28,6 +29,7 @@ PROBE_SECONDS = 10.0
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 """The supervisor's program."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,5}")
 _NAMESPACE = ("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent", "--as-pid-1", "--")
 
 
@@ -84,7 +86,7 @@ class Supervised:
         if self._outcome is None:
             try:
                 self._ours.settimeout(wait)
-                self._outcome = self._read(self._ours.recv(64).decode())
+                self._outcome = self._read(self._ours.recv(64).decode(errors="replace"))
             except OSError:
                 return None
         return self._outcome
@@ -103,6 +105,9 @@ class Supervised:
 
     def _read(self, report: str) -> int | OSError | None:
         kind, _, number = report.partition(" ")
+        if kind in ("exit", "error") and _NUMBER.fullmatch(number) is None:
+            # where the command is root, it may write here, too
+            return OSError(errno.EPROTO, "its supervisor was tampered with", self._program)
         if kind == "exit":
             return int(number)
         if kind == "error":

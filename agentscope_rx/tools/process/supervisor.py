@@ -26,6 +26,7 @@ import sys
 import time
 
 _SET_DEATH_SIGNAL = 1
+_SET_DUMPABLE = 4
 _SET_SUBREAPER = 36
 _MOMENT = 0.001
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280, "armv7l": 311, "i686": 288}
@@ -43,7 +44,8 @@ def main() -> None:
     os.closerange(3, parent)
     os.closerange(parent + 1, os.sysconf("SC_OPEN_MAX"))
     signals = _signals()
-    _control((_SET_DEATH_SIGNAL, signal.SIGTERM), (_SET_SUBREAPER, 1))
+    # not dumpable: the command, which has the same user, must not trace this process, or take its socket and report
+    _control((_SET_DEATH_SIGNAL, signal.SIGTERM), (_SET_SUBREAPER, 1), (_SET_DUMPABLE, 0))
     folder = os.stat(".")
     if sys.argv[2] not in ("-", f"{folder.st_dev}:{folder.st_ino}"):
         _leave(parent, "moved")
