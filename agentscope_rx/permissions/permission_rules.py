@@ -90,7 +90,7 @@ class PermissionRules:
         rules = cls(deny=deny, ask=ask, allow=allow, mode=mode, workspace=workspace)
         assert rules.workspace is not None
         rules._file = PermissionsFile.of(rules.workspace, file)
-        kept = rules._file.read()
+        kept = rules._file.read() or RuleSet()
         if not trusted:
             kept = RuleSet(kept.deny, kept.ask, (), "plan" if kept.mode == "plan" else None)
             # `save` would lose what was left out
@@ -104,7 +104,7 @@ class PermissionRules:
             raise ConfigurationError(
                 "These permissions come from no file that they may change. Use PermissionRules.load(workspace)."
             )
-        self._file.write(self._kept)
+        self._change(lambda kept: kept)
 
     # --- the rules ------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,9 @@ class PermissionRules:
 
     def _change(self, change: Callable[[RuleSet], RuleSet]) -> None:
         with self._lock:
-            kept = change(self._kept)
+            # a person, or another program, may have changed the file meanwhile: a denial there must not be lost
+            found = None if self._file is None else self._file.read()
+            kept = change(self._kept if found is None else found)
             if self._file is not None:
                 self._file.write(kept)
             self._kept = kept

@@ -28,22 +28,31 @@ class PermissionsFile:
         """The file of a workspace, or another one."""
         return cls(workspace.root / FILE if file is None else Path(os.path.abspath(file)))
 
-    def read(self) -> RuleSet:
-        """The rules; none if there is no file; `ConfigurationError` names the line of what is wrong."""
+    def read(self) -> RuleSet | None:
+        """The rules; None if there is no file; `ConfigurationError` names the line of what is wrong."""
         try:
             data = Workspace(self._folder, deny=(), portable=False).read(self._name)
         except WorkspaceError as error:
             if error.reason == "missing":
-                return RuleSet()
+                return None
             raise ConfigurationError(f"The permissions {str(self.path)!r} cannot be read: {error}") from None
         try:
             text = data.decode("utf-8")
-            value: object = json.loads(text)
+            value: object = json.loads(text, object_pairs_hook=self._object)
         except json.JSONDecodeError as error:
             raise ConfigurationError(f"{self.path}, line {error.lineno}, is no JSON: {error.msg}.") from None
         except (UnicodeDecodeError, RecursionError) as error:
             raise ConfigurationError(f"{self.path} is no JSON: {error}.") from None
         return RuleSet.from_json(value, Where(str(self.path), text))
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """The object, in which no key is twice: the second list would take the place of the first."""
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigurationError(f"{self.path} has {twice!r:.60} twice in one object. Make one of the two.")
+        return found
 
     def write(self, rules: RuleSet) -> None:
         """Replace the file; `ConfigurationError` if it cannot be written."""

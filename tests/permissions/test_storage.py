@@ -128,3 +128,38 @@ def test_rules_that_were_not_loaded_stay_in_memory():
     rules = PermissionRules()
     rules.add("write_file", "deny")
     assert rules.decide(call("write_file"), None).verdict == "deny"
+
+
+def test_what_was_changed_in_the_file_meanwhile_stays(tmp_path: Path):
+    rules = PermissionRules.load(tmp_path)
+    rules.add("read_file")
+    PermissionRules.load(tmp_path).add("delete_file", "deny")
+    rules.add("write_file")
+    assert [*map(str, rules.deny)] == ["delete_file"], "it is in force with the next change"
+    kept = PermissionRules.load(tmp_path)
+    assert [*map(str, kept.deny)] == ["delete_file"] and [*map(str, kept.allow)] == ["read_file", "write_file"]
+    PermissionRules.load(tmp_path).remove("read_file")
+    rules.save()
+    assert [*map(str, PermissionRules.load(tmp_path).allow)] == ["write_file"]
+    (tmp_path / FILE).unlink()
+    rules.save()
+    assert [*map(str, PermissionRules.load(tmp_path).deny)] == ["delete_file"], "a file that is gone loses no rule"
+
+
+def test_a_file_that_became_invalid_is_not_overwritten(tmp_path: Path):
+    rules = PermissionRules.load(tmp_path)
+    rules.add("read_file")
+    (tmp_path / FILE).write_text("{")
+    for change in (rules.save, lambda: rules.add("write_file")):
+        with pytest.raises(ConfigurationError, match="is no JSON"):
+            change()
+    assert (tmp_path / FILE).read_text() == "{" and [*map(str, rules.allow)] == ["read_file"]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"version": 1, "deny": ["a"], "deny": []}', '{"version": 1, "deny": [{"tool": "a", "tool": "b"}]}']
+)
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path, text: str):
+    written(tmp_path, text)
+    with pytest.raises(ConfigurationError, match="twice in one object"):
+        PermissionRules.load(tmp_path)
