@@ -84,14 +84,15 @@ class TextGuardrail(Guardrail):
         return Verdict.stop(reason) if self.action == "stop" else Verdict.warn(reason)
 
     def _replaced(self, value: object, labels: list[str]) -> object:
-        """The value with all texts in it replaced."""
-        if isinstance(value, str):
-            spans = disjoint(self.find(value))
+        """The value with all texts in it replaced, keys and numbers included: a card number may be given as one."""
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            text = str(value)
+            spans = disjoint(self.find(text))
             labels += [span.label for span in spans]
-            return self._without(value, spans) if spans else value
+            return self._without(text, spans) if spans else value
         if isinstance(value, Mapping):
             items = cast("Mapping[str, object]", value).items()
-            return {key: self._replaced(each, labels) for key, each in items}
+            return {str(self._replaced(key, labels)): self._replaced(each, labels) for key, each in items}
         if isinstance(value, list):
             return [self._replaced(each, labels) for each in cast("list[object]", value)]
         return value

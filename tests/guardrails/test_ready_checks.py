@@ -215,6 +215,18 @@ def test_texts_in_arguments_are_replaced():
     }
 
 
+def test_names_and_numbers_in_arguments_are_judged():
+    from agentscope_rx.events.base import NOWHERE
+
+    check = lambda guardrail, **given: guardrail.check(request_of_call(call("send", **given), NOWHERE))  # noqa: E731
+    card = int(CARD.replace(" ", ""))
+    assert check(Secrets(kinds=["tool_call"]), headers={AWS: "1"}).content == {"headers": {"[secret removed]": "1"}}
+    assert check(Secrets(kinds=["tool_call"], action="stop"), headers={AWS: "1"}).action == "stop"
+    assert check(PersonalData(kinds=["tool_call"]), to=[card, 7, True]).content == {
+        "to": ["[card number removed]", 7, True]
+    }
+
+
 def test_results_are_cleaned_on_a_worker_if_they_are_long():
     @tool
     async def read() -> str:
