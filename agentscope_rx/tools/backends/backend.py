@@ -64,7 +64,8 @@ class Guarantee(StrEnum):
     DENIED_PATHS = "denied_paths"
     """Paths that the workspace denies are not read and not written, if they exist when the command starts.
 
-    Not if another command in the same workspace moves them at that moment.
+    Not if another command in the same workspace moves them at that moment. A pattern such as `config/secrets/**` denies
+    a place: once a command has moved `config`, what is in it has another path, which is not denied.
     """
     PRIVILEGES = "privileges"
     """No rights are gained: no setuid program, mount, device or new namespace."""

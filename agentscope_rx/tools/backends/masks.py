@@ -19,6 +19,9 @@ MAX_ENTRIES = 200_000
 MAX_DENIED = 1_000
 """How many paths are covered in one sandbox."""
 
+MAX_BYTES = 3_700
+"""How long the path of a folder may be that is looked into: a sandbox covers by path, which has 4,096 bytes at most."""
+
 _FLAGS = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -40,6 +43,10 @@ def denied_paths(root: str, deny: DenyList) -> list[DeniedPath]:
     while pending:
         above = pending.pop()
         denied = deny.below(above)
+        if above and len(os.fsencode(os.path.join(root, *above))) > MAX_BYTES:
+            # what lies below it could not be covered
+            found.append(DeniedPath(above, True))
+            continue
         try:
             names = list(_names(root, above))
         except FileNotFoundError:
