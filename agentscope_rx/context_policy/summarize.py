@@ -30,14 +30,14 @@ from agentscope_rx.errors import (
 from agentscope_rx.memory.changes import compressed
 from agentscope_rx.memory.views import summary_carrier, summary_message
 from agentscope_rx.messages import COMPRESSED, ChatUsage, Msg
-from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.accumulate import ResponseAccumulator, accumulated
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_seconds
 from agentscope_rx.models.options import GenerateOptions, ToolChoice
 from agentscope_rx.models.registry import get_model
 from agentscope_rx.models.response import FinishReason
 from agentscope_rx.models.wrappers.truncating import max_input
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, flat_map_iterable, just, then, throw, timeout
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, throw, timeout
 
 _SMALLER: Final = 7
 """The number of sizes of parts that are tried, each half of the one before."""
@@ -205,13 +205,8 @@ class _Work:
 
     def _ask(self, previous: Summary, part: str) -> Flow[Summary]:
         prompt = question("" if previous.is_empty else previous.text(), part)
-
-        def ask() -> Flow[Summary]:
-            accumulator = ResponseAccumulator()
-            answered = self._model.stream((self._task, Msg.user(prompt)), (), self._request)
-            return answered.pipe(flat_map_iterable(accumulator.feed), then(lambda: just(self._read(accumulator))))
-
-        return defer(ask)
+        answered = accumulated(self._model.stream((self._task, Msg.user(prompt)), (), self._request))
+        return answered.pipe(concat_map(lambda answer: just(self._read(answer))))
 
     def _read(self, answer: ResponseAccumulator) -> Summary:
         """The summary of an answer; `CompactionError` if there is none in it."""

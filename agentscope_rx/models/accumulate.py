@@ -23,6 +23,8 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, NoReturn, TypeVar, cast
 from uuid import uuid4
 
+from reactivex import Observable
+
 from agentscope_rx.errors import ProtocolError
 from agentscope_rx.messages.blocks import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, encodable
@@ -31,6 +33,7 @@ from agentscope_rx.messages.sources import Base64Source
 from agentscope_rx.models.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.json_size import MAX_ARGUMENT_VALUES, larger
+from agentscope_rx.reactive import Flow, defer, flat_map_iterable, flow, just, then
 
 B = TypeVar("B", bound=ContentBlock)
 G = TypeVar("G")
@@ -390,6 +393,20 @@ class ResponseAccumulator:
     def _put(self, piece: ContentBlock, part: object) -> Delta:
         builder = cast("BlockBuilder[ContentBlock]", part)
         return Delta(piece, builder, builder.add(piece))
+
+
+def accumulated(responses: Observable[ChatResponse]) -> Flow[ResponseAccumulator]:
+    """The whole answer of a model, for those who show none of it before.
+
+    Signals: one `ResponseAccumulator` when the answer is complete, completion; the error of the model.
+    Cancels: the model call.
+    """
+
+    def begin() -> Flow[ResponseAccumulator]:
+        accumulator = ResponseAccumulator()
+        return flow(responses).pipe(flat_map_iterable(accumulator.feed), then(lambda: just(accumulator)))
+
+    return defer(begin)
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:

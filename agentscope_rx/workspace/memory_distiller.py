@@ -19,9 +19,8 @@ from typing import Final
 from agentscope_rx.errors import DistillationError
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.tags import Tags
-from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.accumulate import accumulated
 from agentscope_rx.models.chat_model import ChatModel
-from agentscope_rx.reactive import flat_map_iterable
 
 KEPT: Final = 0.5
 """The part of MEMORY.md that a distillation must leave, in tokens."""
@@ -73,10 +72,8 @@ class MemoryDistiller:
         raise DistillationError("The model gave no usable MEMORY.md, and it stays as it is.", tuple(problems))
 
     async def _ask(self, messages: list[Msg]) -> str:
-        accumulator = ResponseAccumulator()
-        async for _ in self._model.stream(tuple(messages)).pipe(flat_map_iterable(accumulator.feed)):
-            pass
-        return Msg.assistant(accumulator.blocks(complete=True)).text
+        answer = await accumulated(self._model.stream(tuple(messages)))
+        return Msg.assistant(answer.blocks(complete=True)).text
 
     def _read(self, answer: str, before: str) -> tuple[str, str]:
         """The text of an answer, or what is wrong with it."""

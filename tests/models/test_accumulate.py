@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentscope_rx.errors import ModelError
 from agentscope_rx.messages import ChatUsage, ImageBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
 from agentscope_rx.models import accumulate
-from agentscope_rx.models.accumulate import ResponseAccumulator, block_builder, parse_arguments
+from agentscope_rx.models.accumulate import ResponseAccumulator, accumulated, block_builder, parse_arguments
 from agentscope_rx.models.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta, WaitNotice
+from agentscope_rx.reactive import concat, from_iterable, throw
 from tests.messages.values import objects
 
 
@@ -368,3 +371,18 @@ def test_half_a_character_in_arguments_can_be_written_again() -> None:
     assert Msg.from_json(message.to_json()) == message
     (call,) = message.tool_calls
     assert call.input["b"] == "😀"
+
+
+def test_a_whole_answer_at_once():
+    retry = ChatResponse((), retry=RetryNotice(1, 0.0, ModelError("again"), model="second"))
+    pieces = [ChatResponse((TextBlock(text),)) for text in ("a", "b")]
+
+    async def main() -> None:
+        source = from_iterable([*pieces, retry, *pieces])
+        for _ in range(2):
+            answer = await accumulated(source)
+            assert answer.blocks() == (TextBlock("ab"),) and answer.model == "second"
+        with pytest.raises(ModelError, match="gone"):
+            await accumulated(concat(source, throw(ModelError("gone"))))
+
+    asyncio.run(main())

@@ -19,10 +19,10 @@ from typing import Literal, NamedTuple, TypeVar, cast, get_args
 from agentscope_rx.long_term_memory.sqlite.facts import Fact
 from agentscope_rx.messages import Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.tags import Tags
-from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.accumulate import ResponseAccumulator, accumulated
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ToolSchema
-from agentscope_rx.reactive import Flow, defer, flat_map_iterable, just, then, throw
+from agentscope_rx.reactive import Flow, concat_map, defer, just, throw
 
 T = TypeVar("T")
 
@@ -167,9 +167,8 @@ class Distiller:
         begin = (Msg.system(task), Msg.user(prompt))
 
         def attempt(messages: Sequence[Msg], problems: tuple[str, ...]) -> Flow[T]:
-            accumulator = ResponseAccumulator()
-            answered = self._model.stream(messages, [tool]).pipe(flat_map_iterable(accumulator.feed))
-            return answered.pipe(then(lambda: judge(problems, accumulator)))
+            answered = accumulated(self._model.stream(messages, [tool]))
+            return answered.pipe(concat_map(lambda answer: judge(problems, answer)))
 
         def judge(problems: tuple[str, ...], accumulator: ResponseAccumulator) -> Flow[T]:
             answer = Msg.assistant(accumulator.blocks(complete=True))

@@ -25,7 +25,7 @@ from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.messages import ContentBlock, Msg, TextBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models import ChatModel, GenerateOptions
-from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.accumulate import accumulated
 from agentscope_rx.tools.mcp.call import elicit_in_call
 from agentscope_rx.tools.mcp.content import block_of
 from agentscope_rx.tools.mcp.elicitation import OnElicitation, Question
@@ -85,15 +85,11 @@ def sampling_callback(model: ChatModel | None) -> SamplingFnT | None:
         if params.system_prompt:
             messages.insert(0, Msg.system(params.system_prompt))
         options = GenerateOptions(temperature=params.temperature, max_tokens=params.max_tokens)
-        accumulator = ResponseAccumulator()
         try:
-            async for response in model.stream(messages, (), options):
-                if response.retry is not None and response.retry.discarded:
-                    accumulator.reset()
-                accumulator.feed(response)
+            answer = await accumulated(model.stream(messages, (), options))
         except AgentScopeError as error:
             return ErrorData(code=FAILED, message=f"{type(error).__name__}: {error}")
-        text = "".join(block.text for block in accumulator.blocks() if isinstance(block, TextBlock))
+        text = "".join(block.text for block in answer.blocks() if isinstance(block, TextBlock))
         return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model.model_name)
 
     return sample
