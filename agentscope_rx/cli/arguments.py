@@ -139,6 +139,14 @@ def _agent_flags() -> argparse.ArgumentParser:
     flags.add_argument(
         "--mode", choices=get_args(Mode), help="what happens with calls that no rule is about (ask); plan: only reading"
     )
+    _conversation_flags(flags)
+    format = flags.add_mutually_exclusive_group()
+    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
+    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
+    return flags
+
+
+def _conversation_flags(flags: argparse.ArgumentParser) -> None:
     conversation = flags.add_mutually_exclusive_group()
     conversation.add_argument(
         "--session",
@@ -149,10 +157,6 @@ def _agent_flags() -> argparse.ArgumentParser:
         "-c", "--continue", dest="go_on", action="store_true", help="continue the conversation saved last"
     )
     flags.add_argument("--store", metavar="STORE", help=f"where conversations are saved: {STORE}")
-    format = flags.add_mutually_exclusive_group()
-    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
-    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
-    return flags
 
 
 def _count(text: str) -> int:

@@ -148,10 +148,7 @@ class Transcript:
                 head = f"-> {run.tag(event.tool_use.id)}{clean(event.tool_use.name)}({arguments(event.tool_use)})"
                 yield from self._lines(TextStyle.CALL, self._label(run), head)
             case ActingChunkEvent():
-                # a sub-agent's events are shown under its own name
-                if not event.is_last and event.tool_use.id not in run.sub_agent_calls:
-                    head = f"{self._label(run)}.. {run.tag(event.tool_use.id)}"
-                    yield from self._lines(TextStyle.PROGRESS, head, result_text(event.chunk, self._result_lines), head)
+                yield from self._progress(event, run)
             case PostActingEvent():
                 yield from self._result(event, run)
             case InputEvent():
@@ -174,6 +171,12 @@ class Transcript:
                 yield from self._summary(event.run_id, "failed")
             case _:
                 pass
+
+    def _progress(self, event: ActingChunkEvent, run: _ShownRun) -> Iterator[Piece]:
+        # a sub-agent's events are shown under its own name
+        if not event.is_last and event.tool_use.id not in run.sub_agent_calls:
+            head = f"{self._label(run)}.. {run.tag(event.tool_use.id)}"
+            yield from self._lines(TextStyle.PROGRESS, head, result_text(event.chunk, self._result_lines), head)
 
     def _begin_sub_agent(self, event: Event, run: _ShownRun) -> None:
         """Note that a sub-agent's run begins; its path ends with the caller's run, the call and its own id."""

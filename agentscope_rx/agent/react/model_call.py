@@ -83,17 +83,7 @@ def call_model(
     responses = agent.model.stream(prompt, tools, pre.options)
     around = run.hooks.around_model
     if around is not None:
-        request = ModelRequest(
-            source=run.source,
-            stage="summarizing" if kind is SummaryChunkEvent else "reasoning",
-            iteration=run.iteration,
-            model_name=agent.model.model_name,
-            messages=prompt,
-            tools=tools,
-            options=pre.options,
-            response_tool="" if run.request is None or run.request.tool is None else run.request.name,
-        )
-        responses = around.over(responses, request)
+        responses = around.over(responses, _request(agent, run, pre, kind, prompt, tools))
     events: Flow[Event] = responses.pipe(take_until(run.interruption.event), flat_map_iterable(chunks.of))
     operator = run.hooks.chunks(kind)
     if operator is not None:
@@ -111,6 +101,27 @@ def call_model(
         return Answer(_message(agent, run, accumulator, chunks.message_id), accumulator, prompt, name)
 
     return events, answer
+
+
+def _request(
+    agent: ReActCore,
+    run: Run,
+    pre: PreReasoningEvent,
+    kind: type[ChunkEvent],
+    prompt: Sequence[Msg],
+    tools: Sequence[ToolSchema],
+) -> ModelRequest:
+    """The request as hooks around the model see it."""
+    return ModelRequest(
+        source=run.source,
+        stage="summarizing" if kind is SummaryChunkEvent else "reasoning",
+        iteration=run.iteration,
+        model_name=agent.model.model_name,
+        messages=prompt,
+        tools=tools,
+        options=pre.options,
+        response_tool="" if run.request is None or run.request.tool is None else run.request.name,
+    )
 
 
 def _failed(

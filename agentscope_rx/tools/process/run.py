@@ -166,6 +166,12 @@ async def _run(
         finally:
             tree.kill_rest()
             transport.close()
+    return _result(words, protocol, sandbox, ended)
+
+
+def _result(words: Sequence[str], protocol: _Protocol, sandbox: Sandbox, ended: str | None) -> ProcessResult:
+    """How the process has ended; `ended` is the limit that has ended it. `ToolError` if it was not started."""
+    tree = cast("_ProcessTree", protocol.tree)
     code = tree.exit_code()
     if isinstance(code, OSError):
         raise _start_error(words, code)
