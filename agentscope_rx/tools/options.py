@@ -216,6 +216,18 @@ def check_flag(option: str, value: object) -> None:
         raise ConfigurationError(f"{option} must be True or False, not {value!r:.60}.")
 
 
+def check_tools(tools: object) -> None:
+    """`ConfigurationError` if it is no list of tools."""
+    if not isinstance(tools, Iterable):
+        raise ConfigurationError(f"Toolkit takes a list of tools, as in Toolkit([tool]), not {tools!r:.60}.")
+
+
+def check_executor(executor: object) -> None:
+    """`ConfigurationError` if it is neither None nor has a method `submit`."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise ConfigurationError(f"executor must be an Executor of concurrent.futures, not {executor!r:.60}.")
+
+
 def chosen(
     tools: Iterable[Tool], enable: Iterable[str] | None, disable: Iterable[str], mentioned: Iterable[str]
 ) -> list[Tool]:

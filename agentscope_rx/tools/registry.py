@@ -7,10 +7,11 @@ run's overlay           two'  three          find("two") is two'; the toolkit it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
-from agentscope_rx.tools.base import Tool
+from agentscope_rx.tools.base import Tool, ToolSource
 from agentscope_rx.tools.calls.execute import Plan
 from agentscope_rx.tools.groups import Group, ToolGroups
 from agentscope_rx.tools.limits import ToolLimits
@@ -32,6 +33,10 @@ class ToolEntry:
         self.meta: MetaTool | None = inner if isinstance(inner, MetaTool) else None
         """The meta tool, wrapped or not: its schema depends on the groups."""
         self._planned: tuple[ExecutionConfig | None, Plan] | None = None
+
+    def schema_in(self, tools: ToolSource) -> ToolSchema:
+        """The schema as a model sees it, with these tools beside it."""
+        return self.schema if self.meta is None else replace(self.meta.schema_in(tools), name=self.schema.name)
 
     def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:
         """The plan for this config; an agent gives the same one with every call."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
@@ -34,13 +33,15 @@ from agentscope_rx.tools.options import (
     RegisterOptions,
     check_choice,
     check_count,
+    check_executor,
     check_flag,
+    check_tools,
     made,
     made_all,
     made_methods,
     with_presets,
 )
-from agentscope_rx.tools.registry import Registry, ToolEntry
+from agentscope_rx.tools.registry import Registry
 from agentscope_rx.tools.results.result_limit import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
 from agentscope_rx.tools.servers import McpOptions, McpServerOptions, ToolServers, serve
 
@@ -87,10 +88,8 @@ class Toolkit:
         check_flag("parallel", parallel)
         check_flag("allow_deletion", allow_deletion)
         check_choice("on_failure", on_failure, OnFailure)
-        if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"Toolkit takes a list of tools, as in Toolkit([tool]), not {tools!r:.60}.")
-        if executor is not None and not callable(getattr(executor, "submit", None)):
-            raise ConfigurationError(f"executor must be an Executor of concurrent.futures, not {executor!r:.60}.")
+        check_tools(tools)
+        check_executor(executor)
         self.parallel = parallel
         self.allow_deletion = allow_deletion
         self.max_concurrency = max_concurrency
@@ -264,7 +263,7 @@ class Toolkit:
     def schema(self, name: str) -> ToolSchema | None:
         """The schema of this tool as a model sees it, or None."""
         entry = self._registry.find(name)
-        return None if entry is None else self._schema(entry)
+        return None if entry is None else entry.schema_in(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -283,13 +282,8 @@ class Toolkit:
         if found is None:
             if len(self._schemas[1]) >= MAX_KEPT:
                 self._schemas[1].clear()
-            found = self._schemas[1][active] = tuple(self._schema(entry) for entry in self._registry.available())
+            found = self._schemas[1][active] = tuple(entry.schema_in(self) for entry in self._registry.available())
         return found
-
-    def _schema(self, entry: ToolEntry) -> ToolSchema:
-        if entry.meta is None:
-            return entry.schema
-        return replace(entry.meta.schema_in(self), name=entry.schema.name)
 
     @property
     def returns_direct(self) -> bool:
