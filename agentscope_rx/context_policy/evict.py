@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal, cast
 
-from agentscope_rx.context_policy.old_rounds import change_old
 from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.short_results import (
     READING,
+    change_old,
     dropped_result,
     shortened_result,
     text_counter,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
-from agentscope_rx.context_policy.strategy import Measure
+from agentscope_rx.context_policy.rounds import last_rounds
+from agentscope_rx.context_policy.strategy import Measure, StrategyContext, oldest_first
 from agentscope_rx.memory.short_forms import sent_form, shortened
 from agentscope_rx.messages import (
     AudioBlock,
@@ -61,6 +63,16 @@ def with_forms(message: Msg, form: Form, measure: Measure) -> Msg | None:
         if measure(message.replace(content=short, metadata={})) < measure(message.replace(content=shown, metadata={})):
             found[index] = short
     return shortened(message, found) if found else None
+
+
+def change_old(context: StrategyContext, keep_rounds: int, form: Form) -> Sequence[Msg]:
+    """The messages outside of the last `keep_rounds` rounds with the short forms that `form` gives.
+
+    Oldest first, until the target is reached; messages that would not become smaller are left out.
+    """
+    rounds = context.rounds
+    old = rounds[: len(rounds) - len(last_rounds(rounds, keep_rounds))]
+    return oldest_first(replace(context, rounds=old), lambda message: with_forms(message, form, context.measure))
 
 
 def text_counter(measure: Measure) -> Callable[[str], int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from agentscope_rx.context_policy.evict import check_names
-from agentscope_rx.context_policy.old_rounds import change_old
 from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.short_results import (
     MEDIA,
+    change_old,
     media_notice,
     shortened_result,
     shorter_arguments,

@@ -9,6 +9,7 @@ from agentscope_rx import Msg, TextBlock
 from agentscope_rx.context_policy import ContextPolicy, StrategyContext
 from agentscope_rx.context_policy.compacting import sent_view
 from agentscope_rx.context_policy.rounds import visible
+from agentscope_rx.context_policy.strategy import oldest_first
 from agentscope_rx.events import EventSource
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.memory.short_forms import shortened
@@ -84,8 +85,6 @@ class Shorten:
         self.contexts: list[StrategyContext] = []
 
     def apply(self, context: StrategyContext) -> Sequence[Msg]:
-        from agentscope_rx.context_policy.strategy import oldest_first
-
         self.contexts.append(context)
         return oldest_first(context, self._short)
 
