@@ -15,6 +15,7 @@ from agentscope_rx.context_policy.short_results import (
     READING,
     change_old,
     dropped_result,
+    may_exceed,
     shortened_result,
     text_counter,
 )
@@ -24,7 +25,6 @@ from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock
 from agentscope_rx.models.checks import check_count, check_one_of
 from agentscope_rx.tools import Tool
 from agentscope_rx.tools.results.origin import READ_RESULT
-from agentscope_rx.tools.results.result_limit import size_of
 
 MediaChoice = Literal["keep", "notice"]
 
@@ -69,11 +69,7 @@ class EvictLargeResults:
             if not isinstance(whole, ToolResultBlock) or whole.name in self.exclude:
                 return None
             assert isinstance(shown, ToolResultBlock)
-            chars, media = size_of(shown)
-            # no tokenizer makes more than four tokens of a character
-            if not media and 4 * chars + 100 <= self.max_tokens:
-                return None
-            if context.measure(Msg.tool(shown)) <= self.max_tokens:
+            if not may_exceed(shown, self.max_tokens) or context.measure(Msg.tool(shown)) <= self.max_tokens:
                 return None
             return shortened_result(whole, shown, self.keep_tokens, count, media=self.media == "keep")
 

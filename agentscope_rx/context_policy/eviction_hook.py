@@ -23,6 +23,7 @@ from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.short_results import (
     READING,
     cut_text,
+    may_exceed,
     shortened_result,
     text_counter,
     with_forms,
@@ -91,11 +92,9 @@ class ToolResultEvictionHook(Hook):
         result = event.result
         if result.name in self.exclude:
             return None
-        chars, media = size_of(result)
-        # no tokenizer makes more than four tokens of a character
-        if not media and 4 * chars + 100 <= self.max_tokens:
+        if not may_exceed(result, self.max_tokens):
             return None
-        if chars <= _AT_ONCE:
+        if size_of(result)[0] <= _AT_ONCE:
             return self._evicted(event)
         found = on_worker(partial(self._evicted, event))
         return found.pipe(concat_map(lambda changed: event if changed is None else changed))

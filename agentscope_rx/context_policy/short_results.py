@@ -30,7 +30,7 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.tools.results.origin import READ_RESULT
-from agentscope_rx.tools.results.result_limit import ends
+from agentscope_rx.tools.results.result_limit import ends, size_of
 
 MediaBlock = ImageBlock | AudioBlock | VideoBlock | FileBlock
 MEDIA: Final = (ImageBlock, AudioBlock, VideoBlock, FileBlock)
@@ -78,6 +78,13 @@ def change_old(context: StrategyContext, keep_rounds: int, form: Form) -> Sequen
 def text_counter(measure: Measure) -> Callable[[str], int]:
     """Counts the tokens of text by the measure of messages."""
     return lambda text: measure(Msg.user(text))
+
+
+def may_exceed(result: ToolResultBlock, tokens: int) -> bool:
+    """False if the result is so short that it need not be counted."""
+    chars, media = size_of(result)
+    # no tokenizer makes more than four tokens of a character
+    return media > 0 or 4 * chars + 100 > tokens
 
 
 def place_of(result: ToolResultBlock) -> str:

@@ -33,10 +33,11 @@ from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
 from agentscope_rx.skills.skill import digest_of
 from agentscope_rx.skills.skill_tools import SkillName, reading
 from agentscope_rx.skills.source import FoundSkill
-from agentscope_rx.skills.wording import LOAD, RUN, shown_path
+from agentscope_rx.skills.wording import LOAD, RUN
 from agentscope_rx.tools import Effects, FunctionTool, Tool, ToolContext, tool
 from agentscope_rx.tools.backends.backend import Backend
 from agentscope_rx.tools.base import Approval, check_mark
+from agentscope_rx.tools.files.paths import on_one_line
 from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.process.environment import environment
 from agentscope_rx.tools.process.run import GRACE, SETTLE
@@ -164,18 +165,20 @@ class SkillScripts:
     def _script(self, name: str, files: Mapping[str, bytes], path: str) -> _Script:
         script = path.strip().removeprefix("./")
         if script not in files:
-            there = ", ".join(shown_path(each) for each in sorted(files) if self.can_run(each)) or "none"
+            there = ", ".join(on_one_line(each) for each in sorted(files) if self.can_run(each)) or "none"
             raise ToolError(f"Skill {name!r} has no script {path!r:.200}. Its scripts: {there:.2000}.")
         if not self.can_run(script):
             raise ToolError(
-                f"{shown_path(script)} cannot be run: its extension is none of {', '.join(sorted(self.interpreters))}."
+                f"{on_one_line(script)} cannot be run: its extension is none of {', '.join(sorted(self.interpreters))}."
             )
         program, *options = self.interpreters[os.path.splitext(script)[1].lower()]
         where = self.backend.python if program == PYTHON else program
         if where is not None and not os.path.isabs(where):
             where = self.backend.find(where, self._path)
         if where is None:
-            raise ToolError(f"There is no program {program!r} here, which {shown_path(script)} needs. Use another way.")
+            raise ToolError(
+                f"There is no program {program!r} here, which {on_one_line(script)} needs. Use another way."
+            )
         return _Script(script, (where, *options))
 
     def __repr__(self) -> str:

@@ -22,9 +22,10 @@ from agentscope_rx.skills.catalog import Skills
 from agentscope_rx.skills.front_matter import read_front_matter
 from agentscope_rx.skills.skill import FILE_NAME, digest_of
 from agentscope_rx.skills.source import FoundSkill
-from agentscope_rx.skills.wording import LOAD, READ, loaded_text, more_of, shown_path
+from agentscope_rx.skills.wording import LOAD, READ, loaded_text, more_of
 from agentscope_rx.tools import Effects, FunctionTool, Tool, ToolContext, tool
 from agentscope_rx.tools.files.encoding import decoded, image_type, lines_of
+from agentscope_rx.tools.files.paths import on_one_line
 
 MAX_LINES = 2_000
 MAX_TEXT = 50_000
@@ -94,7 +95,7 @@ class SkillTools:
         with reading():
             data = skill.files.text().encode() if path == FILE_NAME else file_of(skill, path)
         if media_type := image_type(data):
-            text = f"{shown_path(path)} ({media_type}, {len(data):,} bytes)"
+            text = f"{on_one_line(path)} ({media_type}, {len(data):,} bytes)"
             return [TextBlock(text), ImageBlock(Base64Source.of(data, media_type))]
         try:
             text, _ = decoded(data, path)
@@ -121,7 +122,7 @@ def file_of(skill: FoundSkill, path: str) -> bytes:
     wanted = path.strip().removeprefix("./")
     if wanted not in known:
         near = get_close_matches(wanted[:200], known, 5, 0.4)
-        there = ", ".join(map(shown_path, near or known[:20])) or "none besides SKILL.md"
+        there = ", ".join(map(on_one_line, near or known[:20])) or "none besides SKILL.md"
         raise ToolError(f"Skill {skill.name!r} has no file {path!r:.200}. Its files: {there}.")
     return skill.files.read(wanted)
 
@@ -139,9 +140,9 @@ def _page(text: str, path: str, first: int) -> str:
     """Lines from `first` on, as many as one result holds, with a note if there are more."""
     lines = lines_of(text)
     if not lines:
-        return f"The file {shown_path(path)} is empty."
+        return f"The file {on_one_line(path)} is empty."
     if first > len(lines):
-        raise ToolError(f"{shown_path(path)} has {len(lines)} lines; there is no line {first}.")
+        raise ToolError(f"{on_one_line(path)} has {len(lines)} lines; there is no line {first}.")
     taken: list[str] = []
     room = MAX_TEXT
     for line in lines[first - 1 : first - 1 + MAX_LINES]:

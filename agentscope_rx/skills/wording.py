@@ -17,8 +17,10 @@ import re
 from collections.abc import Callable, Sequence
 from html import escape
 
+from agentscope_rx.models.tokens.cuts import most_that_fits
 from agentscope_rx.skills.skill import FILE_NAME, SkillInfo
 from agentscope_rx.skills.source import FoundSkill, SkillFile
+from agentscope_rx.tools.files.paths import on_one_line
 
 LOAD = "load_skill"
 READ = "read_skill_file"
@@ -48,19 +50,17 @@ def skills_section(
     text = _section(infos, instruction, max(lengths))
     if count(text) <= max_tokens:
         return text, 0
-    low, high = 0, max(lengths)
-    if count(_section(infos, instruction, 0)) <= max_tokens:
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = count(_section(infos, instruction, middle)) <= max_tokens
-            low, high = (middle, high) if fits else (low, middle)
-        return _section(infos, instruction, low), 0
-    low, high = 0, len(infos)
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = count(_section(infos[:middle], instruction, 0, len(infos) - middle)) <= max_tokens
-        low, high = (middle, high) if fits else (low, middle)
-    return (_section(infos[:low], instruction, 0, len(infos) - low) if low else ""), len(infos) - low
+
+    def described(length: int) -> str:
+        return _section(infos, instruction, length)
+
+    def named(number: int) -> str:
+        return _section(infos[:number], instruction, 0, len(infos) - number)
+
+    if count(described(0)) <= max_tokens:
+        return described(most_that_fits(0, max(lengths) - 1, lambda length: count(described(length)) <= max_tokens)), 0
+    number = most_that_fits(0, len(infos) - 1, lambda number: count(named(number)) <= max_tokens)
+    return (named(number) if number else ""), len(infos) - number
 
 
 def _section(infos: Sequence[SkillInfo], instruction: str, length: int, left_out: int = 0) -> str:
@@ -102,18 +102,13 @@ def loaded_text(
         lines.append(f"These tools are available now: {', '.join(tools)}")
     if files:
         lines.append(f"Its files, which {READ} reads when you need them:")
-        lines += [f"- {shown_path(each.path)} ({each.size:,} bytes)" for each in files[:MAX_LISTED]]
+        lines += [f"- {on_one_line(each.path)} ({each.size:,} bytes)" for each in files[:MAX_LISTED]]
         if len(files) > MAX_LISTED:
             lines.append(f"- ... and {len(files) - MAX_LISTED} more")
     if version is not None:
         lines.append(f"Run its scripts with {RUN}, never in another way. Their version is {version}.")
     lines.append(f'<skill name="{info.name}">')
     return "\n".join([*lines, content.strip("\n"), "</skill>"])
-
-
-def shown_path(path: str) -> str:
-    """A path on one line, whatever characters are in it."""
-    return path if path.isprintable() else repr(path)
 
 
 def more_of(name: str, line: int) -> str:

@@ -25,6 +25,8 @@ from html import escape
 from typing import Final
 
 from agentscope_rx.messages.tags import Tags
+from agentscope_rx.models.tokens.cuts import most_that_fits
+from agentscope_rx.tools.files.paths import on_one_line
 
 OUTER: Final = "workspace_context"
 AGENTS_TAG: Final = "agents_context"
@@ -88,7 +90,7 @@ class Section:
 
 def shown_path(path: str) -> str:
     """A path on one line, whatever characters are in it, and with no tag of a context in it."""
-    return CONTEXT_TAGS.escaped(path if path.isprintable() else repr(path))
+    return CONTEXT_TAGS.escaped(on_one_line(path))
 
 
 def fitted(sections: Sequence[Section], priority: Sequence[int], max_tokens: int, count: Callable[[str], int]) -> str:
@@ -105,27 +107,10 @@ def fitted(sections: Sequence[Section], priority: Sequence[int], max_tokens: int
         found = next((lines for lines in least if measured({index: lines})), None)
         if found is not None:
             shown[index] = found
-    for index in priority:
-        if index in shown:
-            shown[index] = _most(shown[index], len(sections[index].lines), lambda n, index=index: measured({index: n}))
+    for index, least in [(index, shown[index]) for index in priority if index in shown]:
+        most = len(sections[index].lines)
+        shown[index] = most_that_fits(least, most, lambda lines, index=index: measured({index: lines}))
     return _joined(sections, shown)
-
-
-def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number up to `most` that was seen to fit; `least` fits.
-
-    Found by doubling, then by halving, so that not much more than what fits is ever measured.
-    """
-    low, step = least, 1
-    while low < most and fits(high := min(most, low + step)):
-        low, step = high, 2 * step
-    if low == most:
-        return most
-    high = min(most, low + step)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
 
 
 def _joined(sections: Sequence[Section], shown: Mapping[int, int]) -> str:

@@ -44,6 +44,7 @@ from agentscope_rx.models.tokens import (
     estimated_tokens,
 )
 from agentscope_rx.models.tokens.costs import size_of
+from agentscope_rx.models.tokens.cuts import most_that_fits
 from tests.models.conversations import conversations
 
 ROOT = Path(__file__).parent.parent.parent
@@ -236,3 +237,15 @@ def test_a_message_is_counted_once_in_its_life() -> None:
     del messages
     gc.collect()
     assert len(counter.message) == 0
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
+def test_the_most_that_fits_is_found_in_few_steps(least: int, more: int, limit: int) -> None:
+    most, tried = least + more, list[int]()
+
+    def fits(number: int) -> bool:
+        tried.append(number)
+        return number <= limit
+
+    assert most_that_fits(least, most, fits) == max(least, min(most, limit))
+    assert len(tried) <= 20 and all(least < number <= most for number in tried)

@@ -1,14 +1,15 @@
-"""Where a conversation is cut so that the newest messages fit into a number of tokens, and prompt caches stay valid.
+"""Where conversations and texts are cut so that they fit into a number of tokens.
 
-All cuts that use between a part and all of the limit form a window of positions. The cut is at the roundest number in
-this window (the one with the most zeros in binary): as the conversation grows the window moves, and the cut stays the
-same until the window has passed it.
+`steady` cuts a conversation before its newest messages so that prompt caches stay valid. All cuts that use between a
+part and all of the limit form a window of positions. The cut is at the roundest number in this window (the one with the
+most zeros in binary): as the conversation grows the window moves, and the cut stays the same until the window has
+passed it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
@@ -33,3 +34,20 @@ def _roundest(low: int, high: int) -> int:
     while high & (high - 1) >= low and high:
         high &= high - 1
     return high
+
+
+def most_that_fits(least: int, most: int, fits: Callable[[int], bool]) -> int:
+    """The greatest number up to `most` that was seen to fit; `least` fits.
+
+    Found by doubling, then by halving, so that not much more than what fits is ever measured.
+    """
+    low, step = least, 1
+    while low < most and fits(high := min(most, low + step)):
+        low, step = high, 2 * step
+    if low == most:
+        return most
+    high = min(most, low + step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

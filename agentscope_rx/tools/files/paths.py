@@ -61,6 +61,11 @@ def shown(path: str) -> str:
     return repr(path if len(path) <= 120 else f"{path[:117]}...")
 
 
+def on_one_line(path: str) -> str:
+    """A path in a text for the model, whatever characters are in it."""
+    return path if path.isprintable() else repr(path)
+
+
 def folded(name: str) -> str:
     """A name without the differences that some file system ignores: case, Unicode form, invisible characters."""
     if name.isascii():
