@@ -22,6 +22,7 @@ from typing import Final
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
 from agentscope_rx.session import Session, open_session
 from agentscope_rx.tools.files import Workspace
+from agentscope_rx.tools.files.workspace import OWN_FOLDER
 
 AGENTS: Final = "AGENTS.md"
 MEMORY: Final = "MEMORY.md"
@@ -32,8 +33,8 @@ KNOWLEDGE: Final = "knowledge"
 KNOWLEDGE_FILE: Final = "knowledge/KNOWLEDGE.md"
 SKILLS: Final = "skills"
 SUBAGENTS: Final = "subagents"
-LIBRARY: Final = ".agentscope"
-SESSIONS: Final = ".agentscope/sessions"
+LIBRARY: Final = OWN_FOLDER
+SESSIONS: Final = f"{LIBRARY}/sessions"
 
 FOLDERS: Final = (DAILY, NOTES, KNOWLEDGE, SKILLS, SUBAGENTS, LIBRARY)
 """The folders that `init_workspace` makes."""
