@@ -38,6 +38,7 @@ from agentscope_rx.tools.approval import marked
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.globs import DenyList
 from agentscope_rx.tools.files.workspace import OWN_FOLDER
+from agentscope_rx.tools.options import check_flag
 from agentscope_rx.tools.wrapper import innermost
 
 Rules = Iterable[PermissionRule | str | Mapping[str, object]]
@@ -87,6 +88,8 @@ class PermissionRules:
         only restrict: its `allow` is left out, and a mode other than "plan". `ConfigurationError` names the line of
         what is wrong in the file. It blocks, for one small file.
         """
+        # (a text such as "no" would trust the file)
+        check_flag("trusted", trusted)
         rules = cls(deny=deny, ask=ask, allow=allow, mode=mode, workspace=workspace)
         assert rules.workspace is not None
         rules._file = PermissionsFile.of(rules.workspace, file)

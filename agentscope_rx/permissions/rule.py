@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -83,6 +84,7 @@ class PermissionRule:
             raise ConfigurationError(f"The permission rule for {self.tool!r} cannot be used: {error}") from None
 
     def _commanded(self, command: str) -> Rule:
+        _check_one_command(self.tool, command)
         try:
             return Rule(command)
         except ConfigurationError as error:
@@ -119,6 +121,8 @@ class PermissionRule:
         if about is None:
             return cls(tool)
         kind, pattern = _kind_of(tool, about.strip())
+        if kind != "arguments":
+            _check_kind_word(text, pattern)
         if not pattern:
             raise ConfigurationError(
                 f"The permission rule {text!r:.120} has nothing in its parentheses: leave them out."
@@ -189,6 +193,38 @@ def _kind_of(tool: str, about: str) -> tuple[str, str]:
     if colon and word in _KINDS:
         return word, rest.strip()
     return ("command" if tool in COMMAND_TOOLS else "path"), about
+
+
+def _check_kind_word(text: str, pattern: str) -> None:
+    """`ConfigurationError` for a misspelt kind, which would be a path or a program that no call has."""
+    word, colon, _ = pattern.partition(":")
+    near = get_close_matches(word.casefold()[:100], _KINDS, 1, 0.8) if colon and word not in _KINDS else ()
+    if near:
+        raise ConfigurationError(f"The permission rule {text!r:.120} has no {word!r}. Did you mean '{near[0]}: '?")
+
+
+def _check_one_command(tool: str, command: str) -> None:
+    """`ConfigurationError` for a pattern that no command can match: words are compared, and nothing else."""
+    # not as POSIX does it: words keep their quotes, so that a quoted sign is none
+    reader = shlex.shlex(command, posix=False, punctuation_chars=True)
+    reader.whitespace_split = True
+    reader.commenters = ""
+    try:
+        words = list(reader)
+    except ValueError:
+        # an open quote, of which the rule itself says more
+        return
+    signs = [word for word in words if word and not word.strip("();<>|&")]
+    if signs:
+        raise ConfigurationError(
+            f"The permission rule for {tool!r} has {signs[0]!r} in it: {command!r:.80}. A pattern is of the words of "
+            "one command; write a rule for each program, or quotes around a sign that is part of a word."
+        )
+    if words and words[0].endswith(":*"):
+        meant = f"{words[0][:-2]} *"
+        raise ConfigurationError(
+            f"The permission rule for {tool!r} names no program: {command!r:.80}. Did you mean {meant!r}?"
+        )
 
 
 def _arguments(text: str, pattern: str) -> Mapping[str, object]:

@@ -55,8 +55,10 @@ class ToolPolicy:
 def check_policy(policy: ApprovalPolicy | None) -> ApprovalPolicy | None:
     """The policy; `ConfigurationError` if it is not callable, or cannot answer at once."""
     if policy is not None and not callable(policy):
+        own: object = getattr(policy, "policy", None)
+        hint = " Give its `policy`: approval=rules.policy." if isinstance(own, ToolPolicy) else ""
         raise ConfigurationError(
-            f"approval must be a function of a call, such as lambda call: True, not {policy!r:.60}."
+            f"approval must be a function of a call, such as lambda call: True, not {policy!r:.60}.{hint}"
         )
     if inspect.iscoroutinefunction(policy):
         raise ConfigurationError("An approval policy must return at once: it cannot be an `async def`.")

@@ -24,6 +24,8 @@ FORMS = [
     ("write_file({src,docs}/**)", PermissionRule("write_file", path="{src,docs}/**")),
     ('fetch(arguments: {"url": "x"})', PermissionRule("fetch", arguments={"url": "x"})),
     ("fetch(arguments: {})", PermissionRule("fetch", arguments={})),
+    ("run_command(grep ';' *)", PermissionRule("run_command", command="grep ';' *")),
+    ("bash(docker pull app:*)", PermissionRule("bash", command="docker pull app:*")),
 ]
 
 
@@ -55,6 +57,12 @@ def test_the_text_of_a_rule(text: str, rule: PermissionRule):
         ({"tool": "a", "path": 3}, "a pattern"),
         ({"tool": ""}, "begins with a tool"),
         (3, "not 3"),
+        ("write_file(paths: src/**)", "Did you mean 'path: '?"),
+        ("bash(Command: git log)", "Did you mean 'command: '?"),
+        ("run_command(git log; rm *)", "has ';' in it"),
+        ("run_command(cat * | sh)", "has '|' in it"),
+        ("*(command: make > *)", "has '>' in it"),
+        ("bash(rm:*)", "Did you mean 'rm *'"),
     ],
 )
 def test_what_is_no_rule_says_why(given: object, problem: str):

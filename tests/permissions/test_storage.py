@@ -11,6 +11,7 @@ import pytest
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.permissions import PermissionRules
 from agentscope_rx.testing import call
+from agentscope_rx.tools import Toolkit
 
 FILE = ".agentscope/permissions.json"
 
@@ -163,3 +164,13 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path: Path, text: str):
     written(tmp_path, text)
     with pytest.raises(ConfigurationError, match="twice in one object"):
         PermissionRules.load(tmp_path)
+
+
+def test_trust_is_given_by_true_alone(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="trusted must be True or False"):
+        PermissionRules.load(tmp_path, trusted="no")  # type: ignore[arg-type]
+
+
+def test_rules_given_as_a_policy_name_their_policy():
+    with pytest.raises(ConfigurationError, match=r"approval=rules\.policy"):
+        Toolkit(approval=PermissionRules())  # type: ignore[arg-type]
