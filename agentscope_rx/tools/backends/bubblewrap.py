@@ -34,6 +34,7 @@ from agentscope_rx.tools.backends.mounts import (
 from agentscope_rx.tools.files.dirfd import Folder
 from agentscope_rx.tools.files.globs import DenyList
 from agentscope_rx.tools.files.workspace import OWN_FOLDER, Workspace
+from agentscope_rx.tools.options import check_flag
 from agentscope_rx.tools.process.limits import MIB, Limits, check_whole
 from agentscope_rx.tools.process.run import ProcessResult, Sandbox, run
 from agentscope_rx.tools.process.supervised import PROBE_SECONDS, SUPERVISOR, can_supervise, interpreter
@@ -81,6 +82,7 @@ class BubblewrapBackend(Backend):
     ) -> None:
         super().__init__(workspace, limits)
         check_whole("scratch", scratch, MIB, optional=False)
+        check_flag("network", network)
         root = str(self.workspace.root)
         if any(within(each, (root,)) for each in _SYSTEM) or within(root, _KERNEL):
             raise ConfigurationError(f"The workspace {root!r} has files of the system in it, which a sandbox needs.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tools.backends.backend import Backend, Guarantee
 from agentscope_rx.tools.files.workspace import Workspace
+from agentscope_rx.tools.options import check_flag
 from agentscope_rx.tools.process.environment import with_home
 from agentscope_rx.tools.process.limits import Limits
 from agentscope_rx.tools.process.run import ProcessResult, Sandbox, run
@@ -37,6 +38,8 @@ class LocalBackend(Backend):
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
     ) -> None:
         super().__init__(workspace, limits)
+        if namespace is not None:
+            check_flag("namespace", namespace)
         found = None if namespace is False else namespace_on(self.search_path())
         if found is None and namespace:
             raise ConfigurationError(

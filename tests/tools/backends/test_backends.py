@@ -253,9 +253,13 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
         {"scratch": 10},
         {"scratch": None},
         {"limits": None},
+        {"network": "no"},
+        {"network": None},
     ):
         with pytest.raises(ConfigurationError):
             BubblewrapBackend(tmp_path, **options)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="namespace must be True or False"):
+        LocalBackend(tmp_path, namespace="no")  # type: ignore[arg-type]
     for root in ("/", "/usr", "/etc", "/proc/self", "/sys"):
         with pytest.raises(ConfigurationError, match="files of the system"):
             BubblewrapBackend(root)
