@@ -10,9 +10,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 
 from agentscope_rx.agent import Agent, ReActAgent
+from agentscope_rx.cli.exit_codes import note
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.console.wording import clean
 from agentscope_rx.messages import ToolUseBlock
@@ -26,9 +28,13 @@ def permissions_of(flags: argparse.Namespace) -> PermissionRules | None:
     """The rules that the flags name; None without any. `ConfigurationError` for a file that cannot be used."""
     if flags.permissions is None and flags.mode is None:
         return None
-    named = flags.permissions is not None
+    file: str | None = flags.permissions
     # a folder may come from others: what its own file allows counts only if the user names the file
-    return PermissionRules.load(".", mode=flags.mode, file=flags.permissions, trusted=named)
+    rules = PermissionRules.load(".", mode=flags.mode, file=file, trusted=file is not None)
+    if file is not None and not os.path.exists(file):
+        # a misspelt name would lose the rules that deny
+        note(f"permissions: {file} is not there yet, and has no rules")
+    return rules
 
 
 def put_under(agent: Agent, rules: PermissionRules) -> None:

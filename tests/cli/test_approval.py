@@ -200,6 +200,9 @@ def test_permissions_and_modes_hold_on_the_command_line(cli: Cli, server: Server
     assert cli("ask", "Pay.", *flags, "--mode", "ask").returncode == 3, "the folder's own file allows nothing"
     server.answers += [PAY, says("Paid.")]
     assert cli("ask", "Pay.", *flags, "--permissions", ".agentscope/permissions.json").stdout == "Paid.\n"
+    server.answers += [PAY]
+    absent = cli("ask", "Pay.", *flags, "--permissions", "rules.json")
+    assert absent.returncode == 3 and "rules.json is not there yet" in absent.stderr
     (bank / "rules.json").write_text('{"version": 1,\n"alow": []}')
     wrong = cli("ask", "Pay.", *flags, "--permissions", "rules.json")
     assert wrong.returncode == 2 and "line 2, has no 'alow'" in wrong.stderr
