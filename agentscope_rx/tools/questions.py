@@ -158,9 +158,10 @@ def questions_of(reply: Msg) -> tuple[UserQuestion, ...]:
     )
 
 
-def answer_question(call: ToolUseBlock | ToolResultBlock, answer: str | Sequence[str]) -> Msg:
-    """The message that answers a pending call of `ask_user`, for `agent.call`; several answers go in a list.
+def answer_question(call: ToolUseBlock | ToolResultBlock | UserQuestion, answer: str | Sequence[str]) -> Msg:
+    """The message that answers a pending call of `ask_user`, or its question, for `agent.call`; a list has several.
 
     `InvalidInputError` if the call asks nothing, or the answer is none of the options and own words are not allowed.
     """
-    return UserQuestion.of(call).answer(answer)
+    question = call if isinstance(call, UserQuestion) else UserQuestion.of(call)
+    return question.answer(answer)

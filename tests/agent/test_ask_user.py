@@ -202,3 +202,8 @@ def test_every_option_is_an_answer_to_a_question(options: list[str], free: bool,
         assert question.check(data.draw(st.sampled_from([option, f" {option}\n"]))) == (option,)
     assert UserQuestion.of(ToolResultBlock("c", "ask_user", metadata={"question": question.to_dict()})) == question
     assert UserQuestion.of(ToolUseBlock("c", "ask_user", question.to_dict())) == question
+
+
+def test_a_question_is_answered_as_its_call_is():
+    message = answer_question(CITY, " berlin ")
+    assert message.tool_results == CITY.answer("Berlin").tool_results
