@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from agentscope_rx.context_policy.policy import ContextPolicy
 from agentscope_rx.context_policy.strategy import Strategy
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import check_priority
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
@@ -29,7 +30,7 @@ class CompactionHook(Hook):
     compaction before its next round. One hook serves any number of agents and conversations.
     """
 
-    kinds = ()
+    kinds: tuple[type[Event], ...] | None = ()
 
     def __init__(
         self,

@@ -61,7 +61,9 @@ class Sizes:
     __slots__ = ("counted", "counter", "factor", "fixed", "measure", "messages")
 
     def __init__(self, request: CompactionRequest, counters: Counters, factor: float = 1.0) -> None:
-        self.counter, self.measure = counters.of(request.model)
+        counter, measure = counters.of(request.model)
+        self.counter: TokenCounter = counter
+        self.measure: Measure = measure
         self.fixed: int = _fixed(request, self.counter) + self.sum(request.added)
         self.messages: int = self.sum(request.messages)
         """The tokens of the messages, as the counter counts them."""

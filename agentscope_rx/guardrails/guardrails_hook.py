@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from reactivex import Observable
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError
@@ -42,13 +43,17 @@ from agentscope_rx.guardrails.state import GuardState, part_of
 from agentscope_rx.guardrails.tool_checks import ToolChecks
 from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.guardrails.windows import Thinking, WindowOptions
-from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks import Hook, ModelRequest, ToolRequest
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, ToolResultBlock, ToolUseBlock
+from agentscope_rx.models import ChatResponse
 from agentscope_rx.reactive import Flow, concat_map, flow, from_iterable
-from agentscope_rx.tools import Tool
+from agentscope_rx.tools import Tool, ToolEvent
 
 REPLY = "I cannot go on with this: {reason}"
 NOTICE = "[This message was removed by a guardrail.]"
+
+ModelOperator = Callable[[Observable[ChatResponse], ModelRequest], Flow[ChatResponse]]
+ToolOperator = Callable[[Observable[ToolEvent], ToolRequest], Observable[ToolEvent]]
 
 
 class GuardrailsHook(Hook):
@@ -95,8 +100,8 @@ class GuardrailsHook(Hook):
         kinds += [PostActingEvent] if calls or results else []
         self.kinds: tuple[type[Event], ...] | None = tuple(kinds)
         # attributes, and not methods: a hook without such checks stands around nothing
-        self.around_model = self._answers.around
-        self.around_tool = self._tools.around if results else None
+        self.around_model: ModelOperator = self._answers.around
+        self.around_tool: ToolOperator | None = self._tools.around if results else None
 
     def _of(self, kind: str) -> list[Guardrail]:
         return [check for check in self.checks if kind in check.kinds]

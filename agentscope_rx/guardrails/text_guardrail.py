@@ -49,10 +49,10 @@ class TextGuardrail(Guardrail):
             raise ConfigurationError(f"action must be 'replace', 'stop' or 'warn', not {action!r:.60}.")
         if isinstance(kinds, str) or isinstance(tools, str):
             raise ConfigurationError(f"kinds and tools take lists of names, not {kinds!r:.60} and {tools!r:.60}.")
-        self.kinds = tuple(kinds)
+        self.kinds: tuple[Kind, ...] = tuple(kinds)
         self.action: TextAction = action
         self.template = template
-        self.tools = None if tools is None else frozenset(tools)
+        self.tools: frozenset[str] | None = None if tools is None else frozenset(tools)
         check_guardrail(self)
 
     def find(self, text: str, before: str = "") -> Iterable[Span]:

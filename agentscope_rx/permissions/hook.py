@@ -15,7 +15,7 @@ and what it allows is allowed only if those beneath allow it as well.
 from __future__ import annotations
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.events import EventSource
+from agentscope_rx.events import Event, EventSource
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.permissions.permission_rules import PermissionRules
@@ -26,7 +26,7 @@ from agentscope_rx.tools.argument_wrappers import layered
 class PermissionsHook(Hook):
     """Asks `rules` about every call of its agent, and of the agents that this one calls."""
 
-    kinds = ()
+    kinds: tuple[type[Event], ...] | None = ()
 
     def __init__(self, rules: PermissionRules) -> None:
         if not isinstance(rules, PermissionRules):  # pyright: ignore[reportUnnecessaryIsInstance]

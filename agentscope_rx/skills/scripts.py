@@ -40,6 +40,7 @@ from agentscope_rx.tools.base import Approval, check_mark
 from agentscope_rx.tools.files.paths import on_one_line
 from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.process.environment import environment
+from agentscope_rx.tools.process.limits import Limits
 from agentscope_rx.tools.process.run import GRACE, SETTLE
 from agentscope_rx.tools.shell.running import backend_for, limits_for, result_of_run
 
@@ -119,7 +120,7 @@ class SkillScripts:
         self.backend: Backend = backend_for(workspace, backend, None)
         self.requires_approval: Approval = check_mark(RUN, requires_approval)
         self.interpreters: Mapping[str, tuple[str, ...]] = _interpreters(interpreters or {})
-        self.limits = limits_for(self.backend, timeout, max_output)
+        self.limits: Limits = limits_for(self.backend, timeout, max_output)
         if "HOME" in (env or {}):
             raise ConfigurationError(
                 "env must not have HOME: scripts run in an empty one, where the skill's files are."

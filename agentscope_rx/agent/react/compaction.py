@@ -80,8 +80,8 @@ class Compacting:
         tools: Sequence[ToolSchema] = (),
         options: GenerateOptions | None = None,
     ) -> None:
-        self.agent = agent
-        self.run = run
+        self.agent: ReActCore = agent
+        self.run: Run = run
         self._why: CompactionWhy = why
         self._system = system_message
         self._tools = tools

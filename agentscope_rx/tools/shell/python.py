@@ -67,8 +67,8 @@ class PythonTool:
         self.backend: Backend = backend_for(workspace, backend, namespace)
         self.workspace: Workspace = self.backend.workspace
         limits = limits_for(self.backend, timeout, max_output)
-        self.timeout = limits.time
-        self.max_output = limits.output
+        self.timeout: float = limits.time
+        self.max_output: int = limits.output
         self._limits = replace(
             limits,
             memory=memory or limits.memory or MEMORY,

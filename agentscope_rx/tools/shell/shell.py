@@ -79,8 +79,8 @@ class ShellTool:
         if allow_any:
             self._check_any()
         self._limits = limits_for(self.backend, timeout, max_output)
-        self.timeout = self._limits.time
-        self.max_output = self._limits.output
+        self.timeout: float = self._limits.time
+        self.max_output: int = self._limits.output
         self._path = self.backend.search_path(path)
         self._env = environment(self._path, env)
         bound: FunctionTool[..., object] = self.run_command  # pyright: ignore[reportAssignmentType]
