@@ -84,6 +84,9 @@ class GuardrailsHook(Hook):
         _check_options(on_stop=on_stop, refused=refused, thinking=thinking)
         reach = max((check.reach for check in self.checks if "output" in check.kinds), default=0)
         _check_bounds(max_delay, max_chars, reach)
+        _check_texts(reply=reply, notice=notice)
+        if on_warning is not None and not callable(on_warning):
+            raise ConfigurationError(f"on_warning is a function of a Finding, not {on_warning!r:.60}.")
         self.priority = priority
         whole = any(check.whole for check in self.checks if "output" in check.kinds)
         windows = WindowOptions(max_delay, max_chars, reach, whole, thinking)
@@ -253,3 +256,9 @@ def _check_bounds(max_delay: object, max_chars: object, reach: int) -> None:
             f"max_chars must be a number of at least {max(1, 4 * reach)}, four times what the checks reach, not "
             f"{max_chars!r:.60}."
         )
+
+
+def _check_texts(**texts: object) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ConfigurationError(f"{name} must be text, not {text!r:.60}.")

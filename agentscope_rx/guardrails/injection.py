@@ -7,7 +7,7 @@ that untrusted results can do nothing: see `UntrustedResults`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from agentscope_rx.guardrails.text_guardrail import Span, TextAction, TextGuardrail
 from agentscope_rx.guardrails.verdict import Kind
@@ -40,7 +40,7 @@ class InjectionHints(TextGuardrail):
     def __init__(
         self,
         *,
-        kinds: Collection[Kind] = ("tool_result",),
+        kinds: Iterable[Kind] = ("tool_result",),
         action: TextAction = "warn",
         template: str = "[removed]",
         tools: Collection[str] | None = None,

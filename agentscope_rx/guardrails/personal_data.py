@@ -14,7 +14,7 @@ It needs the extra `guardrails`. Names, addresses and dates of birth are not fou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib import import_module
 from typing import cast
 
@@ -69,7 +69,7 @@ class PersonalData(TextGuardrail):
         *,
         find: Collection[str] = ("iban", "card", "email", "phone"),
         countries: Collection[str] = (),
-        kinds: Collection[Kind] = ("output",),
+        kinds: Iterable[Kind] = ("output",),
         action: TextAction = "replace",
         template: str = "[{kind} removed]",
         tools: Collection[str] | None = None,

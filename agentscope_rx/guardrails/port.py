@@ -114,6 +114,8 @@ def guardrail(
     tools: Collection[str] | None = None,
 ) -> GuardrailDecorator:
     """Make a function a check of these kinds: "input", "output", "tool_call", "tool_result"; see `Guardrail`."""
+    if not kinds or callable(kinds[0]):
+        raise ConfigurationError("Name the kinds of the check, as in @guardrail('input') or @guardrail('tool_call').")
 
     def decorate(function: Callable[[CheckRequest], Answer]) -> FunctionGuardrail:
         made = FunctionGuardrail(function, name or getattr(function, "__name__", "guardrail"))

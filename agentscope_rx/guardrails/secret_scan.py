@@ -106,7 +106,7 @@ class Secrets(TextGuardrail):
     def __init__(
         self,
         *,
-        kinds: Collection[Kind] = ("output", "tool_result"),
+        kinds: Iterable[Kind] = ("output", "tool_result"),
         action: TextAction = "replace",
         keywords: bool = False,
         entropy: bool | Mapping[Literal["base64", "hex"], float] = False,
@@ -116,6 +116,11 @@ class Secrets(TextGuardrail):
         tools: Collection[str] | None = None,
     ) -> None:
         super().__init__(kinds, action, template, tools)
+        if patterns is not None and not isinstance(patterns, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                "patterns takes regular expressions by what they find, as in {'ticket': 'T-[0-9]+'}, not "
+                f"{patterns!r:.60}."
+            )
         try:
             self._forms = [*_forms_of_library(), *_compiled({**_OWN, **(patterns or {})})]
             self._keywords = _keyword_detector() if keywords else None

@@ -42,9 +42,7 @@ class Span(NamedTuple):
 class TextGuardrail(Guardrail):
     """A check that finds spans in a text. A subclass writes `find`; `template` takes the place of what was found."""
 
-    def __init__(
-        self, kinds: Collection[Kind], action: TextAction, template: str, tools: Collection[str] | None
-    ) -> None:
+    def __init__(self, kinds: Iterable[Kind], action: TextAction, template: str, tools: Collection[str] | None) -> None:
         if action not in ("replace", "stop", "warn"):
             raise ConfigurationError(f"action must be 'replace', 'stop' or 'warn', not {action!r:.60}.")
         if isinstance(kinds, str) or isinstance(tools, str):

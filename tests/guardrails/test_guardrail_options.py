@@ -8,7 +8,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import PreCallEvent
 from agentscope_rx.events.base import EventSource
 from agentscope_rx.events.kinds import ResumedRun
-from agentscope_rx.guardrails import CheckRequest, Guardrail, GuardrailsHook, Verdict, guardrail
+from agentscope_rx.guardrails import CheckRequest, Guardrail, GuardrailsHook, Secrets, Verdict, guardrail
 from agentscope_rx.guardrails.state import GuardState, Stop, part_of
 from agentscope_rx.parts import PartStates
 from agentscope_rx.session import InMemorySession
@@ -129,3 +129,13 @@ def test_an_unjudged_input_is_saved_as_such():
         assert part.get(other.conversation()).unjudged == () and seen == ["prose", "prose", "prose"]
 
     run_virtual(main())
+
+
+def test_what_is_no_check_says_what_to_write():
+    with pytest.raises(ConfigurationError, match=r"@guardrail\('input'\)"):
+        guardrail(lambda request: None)
+    with pytest.raises(ConfigurationError, match="takes regular expressions by what they find"):
+        Secrets(patterns=["T-[0-9]+"])
+    for options in ({"on_warning": 3}, {"reply": 3}, {"notice": None}):
+        with pytest.raises(ConfigurationError, match=next(iter(options))):
+            GuardrailsHook(**options)
