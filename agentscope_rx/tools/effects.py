@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from agentscope_rx.errors import ToolDefinitionError
 
@@ -73,6 +74,31 @@ def is_command_name(name: str) -> bool:
 def is_code_name(name: str) -> bool:
     """True if an argument of this name is taken for code."""
     return name.lower() in _CODE_NAMES
+
+
+def check_effects(tool: str, effects: Effects | None, parameters: Mapping[str, object]) -> Effects | None:
+    """`ToolDefinitionError` if they are none, or name an argument that the tool does not have.
+
+    Rules about paths and commands would be without effect for it.
+    """
+    if effects is None:
+        return None
+    if not isinstance(effects, Effects):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolDefinitionError(
+            f"effects of tool {tool!r} must be Effects(paths=(...)), not {effects!r:.60}.", tool=tool
+        )
+    known = parameters.get("properties")
+    if isinstance(known, Mapping) and parameters.get("additionalProperties") in (None, False):
+        arguments = cast("Mapping[str, object]", known)
+        given = (*effects.paths, effects.command, effects.folder, effects.code)
+        strange = [each for each in given if each is not None and each not in arguments]
+        if strange:
+            raise ToolDefinitionError(
+                f"Effects of tool {tool!r} name {strange[0]!r:.60}, and its arguments are: "
+                f"{', '.join(arguments) or 'none'}.",
+                tool=tool,
+            )
+    return effects
 
 
 def effects_by_names(properties: Mapping[str, object]) -> Effects:

@@ -33,7 +33,7 @@ from agentscope_rx.tools.base import (
 )
 from agentscope_rx.tools.calls.lift import kind_of, lift
 from agentscope_rx.tools.context import ToolContext
-from agentscope_rx.tools.effects import Effects
+from agentscope_rx.tools.effects import Effects, check_effects
 from agentscope_rx.tools.limits import limits_of
 from agentscope_rx.tools.results.result_limit import ResultLimit, check_limit
 from agentscope_rx.tools.schemas.function import FunctionSchema, UnpackedSchema
@@ -143,7 +143,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         """Runs a blocking function if neither tool nor toolkit has an executor; None: the library's workers."""
         self.requires_approval: Approval = check_mark(name, options.get("requires_approval", False))
         self.always_asks: bool = options.get("always_asks", False)
-        self.effects: Effects | None = options.get("effects")
+        self.effects: Effects | None = check_effects(name, options.get("effects"), self.parameters)
         self.read_only: bool = check_read_only(name, options.get("read_only", False))
         self.interruptible: bool = options.get("interruptible", True)
         self.max_concurrency: int | None = options.get("max_concurrency")

@@ -25,7 +25,7 @@ from agentscope_rx.tools.base import (
     is_plain,
 )
 from agentscope_rx.tools.coerce import as_tool, public_methods, tools_of
-from agentscope_rx.tools.effects import Effects
+from agentscope_rx.tools.effects import Effects, check_effects
 from agentscope_rx.tools.results.postprocess import Postprocess, both
 from agentscope_rx.tools.schemas.edit import hidden, shown_default
 from agentscope_rx.tools.wrapper import WrapperTool
@@ -100,7 +100,7 @@ class RegisteredTool(WrapperTool):
         if (read_only := options.get("read_only")) is not None:
             self.read_only: bool = check_read_only(self.name, read_only)
         if (effects := options.get("effects")) is not None:
-            self.effects: Effects | None = effects
+            self.effects: Effects | None = check_effects(self.name, effects, source.parameters)
         if (always := options.get("always_asks")) is not None:
             self.always_asks: bool = always
         if (direct := options.get("return_direct")) is not None:

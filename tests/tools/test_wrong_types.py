@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import ReActAgent, Toolkit
+from agentscope_rx import ReActAgent, Toolkit, tool
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.models import GeminiChatModel, OpenAIChatModel, RateLimitedModel
 from agentscope_rx.models.options import GenerateOptions, ToolChoice
 from agentscope_rx.testing import ScriptedModel
-from agentscope_rx.tools import prefixed
+from agentscope_rx.tools import Effects, prefixed
+from agentscope_rx.tools.backends import LocalBackend
 from agentscope_rx.tools.files import FileTools, Workspace
 from agentscope_rx.tools.shell import Rule, ShellTool
 
@@ -37,6 +38,11 @@ def search(query: str) -> str:
         (lambda: Toolkit([search]).serve_mcp(transport="http", port=99999), "port must be"),
         (lambda: Toolkit([search]).serve_mcp(transport="http", port="x"), "port must be"),  # pyright: ignore[reportArgumentType]
         (lambda: Rule(wrong), "A rule is text"),
+        (lambda: FileTools(backend=wrong), "backend takes a Backend"),
+        (lambda: FileTools(LocalBackend(".")), r"FileTools\(backend=\.\.\.\)"),  # pyright: ignore[reportArgumentType]
+        (lambda: tool(effects=wrong)(search), "effects of tool 'search' must be"),
+        (lambda: tool(effects=Effects(paths=("qury",)))(search), "name 'qury', and its arguments are: query"),
+        (lambda: Toolkit().register(search, effects=Effects(code="qury")), "name 'qury', and its arguments"),
         (lambda: ShellTool(".", allow=[wrong]), "A rule is text"),
         (lambda: Workspace(wrong), "path of a folder"),
         (lambda: Workspace(".", deny=[wrong]), "deny takes patterns"),

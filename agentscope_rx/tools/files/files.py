@@ -297,7 +297,12 @@ def _workspace(workspace: Workspace | str | os.PathLike[str] | None, backend: Ha
     if (workspace is None) == (backend is None):
         raise ConfigurationError("FileTools takes a workspace (a folder), or a backend=..., and not both.")
     if backend is not None:
-        return backend.workspace
+        found: object = getattr(backend, "workspace", None)
+        if not isinstance(found, Workspace):
+            raise ConfigurationError(f"backend takes a Backend, such as LocalBackend('project'), not {backend!r:.60}.")
+        return found
+    if isinstance(getattr(workspace, "workspace", None), Workspace):
+        raise ConfigurationError("Give a backend by its name: FileTools(backend=...).")
     return workspace if isinstance(workspace, Workspace) else Workspace(cast("str", workspace))
 
 
