@@ -87,6 +87,9 @@ class Skill:
         allowed_tools: Iterable[str] = (),
     ) -> None:
         tools = (allowed_tools,) if isinstance(allowed_tools, str) else tuple(allowed_tools)
+        for what, given in (("metadata", metadata), ("resources", resources)):
+            if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"{what} of a Skill are a dict, as in {{'a.md': '...'}}, not {given!r:.60}.")
         info = SkillInfo(name, description, license, compatibility, dict(metadata), tools)
         _check(info, content)
         put = object.__setattr__

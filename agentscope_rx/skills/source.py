@@ -113,6 +113,8 @@ class GivenSkills(SkillSource):
     label = "code"
 
     def __init__(self, skills: Iterable[Skill]) -> None:
+        if isinstance(skills, Skill) or not isinstance(skills, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"GivenSkills takes a list of Skills, not {skills!r:.60}.")
         self.skills: tuple[Skill, ...] = tuple(skills)
         names: set[str] = set()
         for each in self.skills:

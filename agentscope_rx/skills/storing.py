@@ -36,6 +36,8 @@ def save_skill(skill: Skill, folder: str | os.PathLike[str], *, overwrite: bool 
     `SkillError`, and nothing is changed, if there is one of this name, unless `overwrite` replaces it with all its
     files, or if a file cannot be written.
     """
+    if not isinstance(skill, Skill):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"save_skill takes a Skill, not {skill!r:.60}.")
     root = Path(folder).expanduser()
     place = root / skill.name
     try:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError, SkillError
-from agentscope_rx.skills import Skill
+from agentscope_rx.skills import GivenSkills, Skill, save_skill
 from agentscope_rx.skills.skill import digest_of, skill_of_text, skill_text
 
 NAMES = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True)
@@ -121,3 +121,12 @@ FILES = st.dictionaries(st.text(max_size=4), st.binary(max_size=4), max_size=3)
 @given(FILES, FILES)
 def test_a_digest_differs_if_any_file_does(one, other):
     assert (digest_of(one) == digest_of(other)) == (one == other)
+
+
+def test_what_is_no_skill_is_a_typed_error(tmp_path):
+    with pytest.raises(ConfigurationError, match="resources of a Skill are a dict"):
+        Skill("trips", "d", "c", ["a.md"])
+    with pytest.raises(ConfigurationError, match="save_skill takes a Skill"):
+        save_skill("trips", tmp_path)
+    with pytest.raises(ConfigurationError, match="a list of Skills"):
+        GivenSkills(Skill("trips", "d", "c"))
