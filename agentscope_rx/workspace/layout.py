@@ -21,6 +21,7 @@ from typing import Final
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
 from agentscope_rx.session import Session, open_session
+from agentscope_rx.session.urls import SQLITE_ENDINGS
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.workspace import OWN_FOLDER
 
@@ -69,6 +70,8 @@ def init_workspace(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
     Returns the paths that were made, relative to the folder; none if all of them existed.
     """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"init_workspace takes the path of a folder, such as '.', not {path!r:.60}.")
     root = Path(path)
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -93,8 +96,11 @@ def workspace_session(workspace: Workspace | str | os.PathLike[str], file: str |
     Nothing is made before the first save. `WorkspaceError` if the place is behind a link, which may lead out.
     """
     place = as_workspace(workspace)
-    if file is not None and (not file.strip() or place.parts(file) != (file,)):
-        raise ConfigurationError(f"file is a name in {SESSIONS}, such as 'chat.db', not {file!r:.60}.")
+    if file is not None and not _is_database(place, file):
+        raise ConfigurationError(
+            f"file is the name of a database in {SESSIONS}, such as 'chat.db' or 'chat.sqlite', not {file!r:.60}. "
+            "Without it each conversation is a file of its own."
+        )
     path = SESSIONS if file is None else f"{SESSIONS}/{file}"
     _exists(own_workspace(place), path)
     if file is not None:
@@ -112,3 +118,7 @@ def _exists(workspace: Workspace, path: str) -> bool:
             return False
         raise
     return True
+
+
+def _is_database(workspace: Workspace, file: object) -> bool:
+    return isinstance(file, str) and file.endswith(SQLITE_ENDINGS) and workspace.parts(file) == (file,)

@@ -32,6 +32,7 @@ from agentscope_rx.long_term_memory.sqlite.distill import BadDistillationError, 
 from agentscope_rx.messages import GenerateReason, Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
+from agentscope_rx.models.registry import get_model
 from agentscope_rx.models.tokens import EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, empty, from_callable, just, on_worker, then, timeout
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -89,7 +90,7 @@ class MemoryFilesHook(RecordingHook):
     def __init__(
         self,
         workspace: Workspace | str | os.PathLike[str],
-        model: ChatModel,
+        model: ChatModel | str,
         *,
         daily: bool = True,
         distill: bool = True,
@@ -107,8 +108,9 @@ class MemoryFilesHook(RecordingHook):
         name: str = "workspace_memory",
         priority: int = 900,
     ) -> None:
+        model = get_model(model) if isinstance(model, str) else model
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"MemoryFilesHook takes a model that finds the facts, not {model!r:.60}.")
+            raise ConfigurationError(f"MemoryFilesHook takes a model that finds the facts, or its name: {model!r:.60}.")
         check_flag("daily", daily)
         check_flag("distill", distill)
         check_one_of("record", record, ("background", "await"), optional=False)
@@ -188,7 +190,7 @@ class MemoryFilesHook(RecordingHook):
         claim = await _worker(lambda: self._file.claim(self._clock(), gap))
         if claim is None:
             return
-        # a second time, if somebody has changed MEMORY.md while the model was at work
+        # a second time, if MEMORY.md was changed while the model was at work
         for _ in range(2):
             text = await self._distiller.distill(claim.text, claim.news, self._now())
             if await _worker(partial(self._file.replace, claim, text, self._clock())):

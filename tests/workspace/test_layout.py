@@ -68,3 +68,17 @@ def test_sessions_behind_a_link_are_refused(tmp_path: Path, link: str):
     with pytest.raises(WorkspaceError):
         workspace_session(root)
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["", None, 3])
+def test_a_workspace_needs_a_path(path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="takes the path of a folder"):
+        init_workspace(path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", ["a.json", "chat", "a/b.db", 3])
+def test_sessions_in_a_file_are_in_a_database(file, tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="name of a database"):
+        workspace_session(tmp_path, file)

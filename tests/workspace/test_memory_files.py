@@ -349,8 +349,8 @@ def test_a_file_changed_by_another_program_is_read_again(tmp_path: Path, monkeyp
 def test_options_that_cannot_work_are_refused(tmp_path: Path, options: dict[str, Any]):
     with pytest.raises(ConfigurationError):
         hook(tmp_path, Keeper(), **options)
-    with pytest.raises(ConfigurationError, match="takes a model"):
-        MemoryFilesHook(tmp_path, "gpt")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="provider:name"):
+        MemoryFilesHook(tmp_path, "gpt")
 
 
 def test_the_hook_keeps_the_laws_of_hooks(tmp_path: Path):
@@ -449,3 +449,11 @@ def test_a_call_may_end_at_any_point(tmp_path: Path, end: str):
         write(root, "web/AGENTS.md", "Rules of web.")
         if asyncio.run(main(root, steps)):
             break
+
+
+def test_the_keeper_may_be_named(tmp_path: Path):
+    MemoryFilesHook(tmp_path, "local:smollm2")
+    with pytest.raises(ConfigurationError, match="no model provider 'opnai'"):
+        MemoryFilesHook(tmp_path, "opnai:gpt-5-mini")
+    with pytest.raises(ConfigurationError, match="or its name"):
+        MemoryFilesHook(tmp_path, 3)  # type: ignore[arg-type]
