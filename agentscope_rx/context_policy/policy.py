@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, cast, runtime_checkable
 
 from agentscope_rx.context_policy.compacting import (
     Goal,
@@ -230,7 +230,9 @@ def _checked(strategies: Iterable[Strategy]) -> tuple[Strategy, ...]:
     given = tuple(strategies)
     for each in given:
         if isinstance(each, type) or not isinstance(each, Strategy):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"A strategy has a name and the method apply(context); {each!r:.60} is none.")
+            kind = cast("object", each)
+            hint = f" Make one: {kind.__name__}()." if isinstance(kind, type) else ""
+            raise ConfigurationError(f"A strategy has a name and a method apply(context), not {each!r:.60}.{hint}")
     if not given:
         raise ConfigurationError("A ContextPolicy needs a strategy, such as Summarize().")
     names = [each.name for each in given]
