@@ -49,9 +49,8 @@ _LEAST: Final = 200
 class Summarize:
     """Replaces the oldest rounds by a summary, which a model writes: the agent's own, or `model`.
 
-    The summary has at most `max_tokens` tokens (and at most a quarter of the budget). In the request for it, results
-    and arguments of tools are cut to `result_chars` characters, and other texts to `text_chars`. `timeout` are the
-    seconds for all of it.
+    The summary has at most `max_tokens` tokens (and at most a quarter of the budget). `timeout` are the seconds for all
+    of it.
     """
 
     def __init__(
@@ -59,8 +58,6 @@ class Summarize:
         *,
         model: ChatModel | str | None = None,
         max_tokens: int = 1_500,
-        result_chars: int = 2_000,
-        text_chars: int = 8_000,
         timeout: float = 120.0,
         name: str = "summarize",
     ) -> None:
@@ -68,12 +65,8 @@ class Summarize:
         if self.model is not None and not isinstance(self.model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"model must be a model or its name, not {model!r:.60}.")
         check_count("max_tokens", max_tokens, 100)
-        check_count("result_chars", result_chars, 100)
-        check_count("text_chars", text_chars, 100)
         check_seconds("timeout", timeout)
         self.max_tokens = max_tokens
-        self.result_chars = result_chars
-        self.text_chars = text_chars
         self.timeout = timeout
         self.name = name
 
@@ -179,12 +172,7 @@ class _Work:
         return self._in_parts(previous, max(_LEAST, room), _SMALLER)
 
     def _in_parts(self, previous: Summary, room: int, left: int) -> Flow[str]:
-        options = self._options
-        parts = transcript(
-            self._chosen, self._size, room, result_chars=options.result_chars, text_chars=options.text_chars
-        )
-        if not parts:
-            parts = ["(messages without text)"]
+        parts = transcript(self._chosen, self._size, room) or ["(messages without text)"]
 
         def smaller(error: Exception) -> Flow[str]:
             largest = max(map(self._size, parts))

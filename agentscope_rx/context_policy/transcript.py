@@ -13,10 +13,16 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from agentscope_rx.context_policy.summary import TAGS
 from agentscope_rx.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.wire.json_codec import encode_json
+
+RESULT: Final = 2_000
+"""Characters of a result, or of the arguments of a call, that the model reads."""
+TEXT: Final = 8_000
+"""Characters of another text."""
 
 
 def cut(text: str, most: int) -> str:
@@ -38,7 +44,12 @@ def line_of(message: Msg, result_chars: int, text_chars: int) -> str:
 
 
 def transcript(
-    messages: Sequence[Msg], size: Callable[[str], int], most: int, *, result_chars: int, text_chars: int
+    messages: Sequence[Msg],
+    size: Callable[[str], int],
+    most: int,
+    *,
+    result_chars: int = RESULT,
+    text_chars: int = TEXT,
 ) -> list[str]:
     """The messages as text, in parts of at most the size `most`."""
     parts: list[list[str]] = []

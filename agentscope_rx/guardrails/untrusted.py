@@ -63,7 +63,7 @@ class UntrustedResults(Hook):
 
     `tools` are the untrusted ones; without it all are, except those in `trusted`. `sensitive` are the tools that are
     held back; without it all that are not `read_only`. `then` is what a call of one needs then: the approval of a
-    person, or it is refused. `preface` tells the model of the delimiters.
+    person, or it is refused.
     """
 
     kinds: tuple[type[Event], ...] | None = (
@@ -81,7 +81,6 @@ class UntrustedResults(Hook):
         trusted: Collection[str] = (),
         sensitive: Collection[str] | None = None,
         then: WhenTainted = "approve",
-        preface: str = PREFACE,
         name: str = "untrusted_results",
         priority: int = 900,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
@@ -95,7 +94,6 @@ class UntrustedResults(Hook):
             raise ConfigurationError(f"then must be 'approve' or 'refuse', not {then!r:.60}.")
         self.priority = priority
         self.then: WhenTainted = then
-        self.preface = preface
         self._tools = None if tools is None else frozenset(tools)
         self._trusted = frozenset(trusted)
         self._sensitive = None if sensitive is None else frozenset(sensitive)
@@ -200,7 +198,7 @@ class UntrustedResults(Hook):
         nonce = self._nonce_of(event.source)
         messages = self._mark(event.source, event.messages, nonce)
         changed = event if messages is event.messages else event.replace(messages=messages)
-        return changed.append_system_content(self.preface.replace("{nonce}", nonce))
+        return changed.append_system_content(PREFACE.format(nonce=nonce))
 
     on_pre_summary = on_pre_reasoning
 

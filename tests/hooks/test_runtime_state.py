@@ -283,7 +283,6 @@ def test_zones_and_windows_by_name():
         ({"zone": 5}, "zone"),
         ({"window": 0}, "window"),
         ({"window": ScriptedModel("a")}, "unknown"),
-        ({"room_step": 0}, "room_step"),
         ({"tasks": ["a"]}, "tasks must be a function"),
         ({"facts": {"branch": "main"}}, "branch must be a function"),
         ({"fact_timeout": 0}, "fact_timeout"),

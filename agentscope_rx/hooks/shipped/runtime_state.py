@@ -33,6 +33,8 @@ from agentscope_rx.parts import Part
 from agentscope_rx.reactive import Flow, concat_map
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
+STEP: Final = 10
+"""What is left of the window is told in steps of so many percent."""
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _KEPT = 16
 """The states that stay in requests. If there are more, the older half goes at once: each time breaks prompt caches."""
@@ -64,7 +66,7 @@ class RuntimeStateHook(Hook):
     | `minutes` | the time, anew after so many minutes; None: no time                                          |
     | `zone`    | ... in this zone, such as "Europe/Berlin"; None: the local one                               |
     | `folder`  | the working folder                                                                           |
-    | `window`  | what is left of so many tokens (or of the model's window), in steps of `room_step` percent   |
+    | `window`  | what is left of so many tokens (or of the model's window), in steps of 10 percent            |
     | `tasks`   | open tasks: a function of the `EventSource`, which has the conversation (`source.parts`)     |
     | `facts`   | what these functions tell, by name; one that fails is "not known", and its error is reported |
 
@@ -79,7 +81,6 @@ class RuntimeStateHook(Hook):
         zone: str | tzinfo | None = None,
         folder: str | PathLike[str] | None = None,
         window: int | ChatModel | None = None,
-        room_step: int = 10,
         tasks: Callable[[EventSource], Iterable[str]] | None = None,
         facts: Mapping[str, Fact] | None = None,
         fact_timeout: float = 5.0,
@@ -89,7 +90,6 @@ class RuntimeStateHook(Hook):
     ) -> None:
         if minutes is not None:
             check_count("minutes", minutes)
-        check_count("room_step", room_step)
         check_seconds("fact_timeout", fact_timeout, infinite=False)
         check_priority("RuntimeStateHook", priority)
         for option, function in (("tasks", tasks), ("clock", clock), *(facts or {}).items()):
@@ -99,7 +99,6 @@ class RuntimeStateHook(Hook):
         self.zone: tzinfo | None = _zone(zone)
         self.folder: str | None = None if folder is None else str(fspath(folder))
         self.window: int | None = _window(window)
-        self.room_step = room_step
         self.priority = priority
         self._tasks = tasks
         self._facts: dict[str, Fact] = dict(facts or {})
@@ -181,8 +180,8 @@ class RuntimeStateHook(Hook):
     def _room(self, event: PreReasoningEvent, window: int) -> str:
         used = self._part.get(event.source).used or _ESTIMATE.count(event.messages)
         left = max(0.0, 100 - 100 * used / window)
-        step = int(left // self.room_step) * self.room_step
-        return f"about {step}%" if step else f"less than {self.room_step}%"
+        step = int(left // STEP) * STEP
+        return f"about {step}%" if step else f"less than {STEP}%"
 
     def _open_tasks(self, source: EventSource) -> str | None:
         assert self._tasks is not None
