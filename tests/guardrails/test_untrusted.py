@@ -15,6 +15,7 @@ from agentscope_rx.guardrails import UntrustedResults
 from agentscope_rx.messages import Approve, GenerateReason, ToolResultKind
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
+from agentscope_rx.tools import prefixed, renamed
 from tests.agent.parts import agent, assert_whole, remembered
 
 SENT: list[str] = []
@@ -148,6 +149,13 @@ def test_it_may_run_once_the_user_has_spoken():
     run_virtual(someone.call("hi"))
     run_virtual(someone.call("yes, to Rome"))
     assert SENT == ["Rome"]
+
+
+def test_a_renamed_tool_is_as_sensitive():
+    tools = [page("evil"), *prefixed("x_", renamed(send, {"send": "mail"}))]
+    model = ScriptedModel(call("fetch"), call("x_mail", to="Rome"), "ok")
+    run_virtual(agent(model, tools=tools, hooks=[hook(sensitive=["send"], then="refuse")]).call("hi"))
+    assert SENT == []
 
 
 def test_a_sensitive_tool_waits_for_approval():
