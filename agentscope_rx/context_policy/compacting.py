@@ -124,6 +124,7 @@ class Pass:
         self._goal = goal
         self._history = _relevant(request)
         self._places: Mapping[str, int] = {message.id: n for n, message in enumerate(self._history)}
+        self._keep: int = goal.keep_rounds
         self._protected = protected_ids(request, goal.keep_rounds, self._history)
         self._view = sent_view(self._history)
         self._tokens: int = sizes.sum(self._view)
@@ -149,7 +150,7 @@ class Pass:
             if context.enough:
                 break
             at += 1
-            if strategy.name in self._goal.skipped:
+            if strategy.name in self._goal.skipped or strategy.name in self._failed:
                 continue
             try:
                 given = strategy.apply(context)
@@ -159,7 +160,21 @@ class Pass:
             if isinstance(given, Observable):
                 return self._wait(strategy, given, at)
             self._take(strategy, given)
-        return just(self._outcome())
+        return self._step(0) if self._kept_fewer() else just(self._outcome())
+
+    def _kept_fewer(self) -> bool:
+        """True if strategies may now change the last rounds but one, as a refused request is made in no other way.
+
+        The newest one stays: the model has not read its results yet.
+        """
+        goal = self._goal
+        if goal.cause != "overflow" or self._keep <= 1 or self._sizes.of(self._tokens) <= (goal.limit or 0):
+            return False
+        self._keep = 1
+        protected = protected_ids(self._request, 1, self._history)
+        fewer = len(protected) < len(self._protected)
+        self._protected = protected
+        return fewer
 
     def _wait(self, strategy: Strategy, given: Observable[Sequence[Msg]], next: int) -> Flow[Outcome]:
         found: list[Msg] = []

@@ -14,7 +14,7 @@
 
 Never changed are the system message, the input of the run, the last user message, what other hooks hold, calls without
 a result and the last `keep_rounds` rounds. If these alone are above the budget, the request is sent as it is, and an
-event says so.
+event says so. If it is refused then, only the newest round is kept.
 """
 
 from __future__ import annotations

@@ -216,6 +216,24 @@ def test_a_refused_request_gets_smaller_without_any_limit() -> None:
     assert event.cause == "overflow" and event.tokens_after <= event.tokens_before / 2
 
 
+def test_a_refused_request_keeps_the_newest_round_only() -> None:
+    """The last rounds alone may be too long; the results of the newest one have not been read."""
+    history = conversation(3, words=1_200)
+    policy = ContextPolicy(max_tokens=3_000)
+    (event,) = compacted(policy, asked(history)).events
+    assert event.step == BUDGET
+    error = overflow("maximum context length is 3000 tokens")
+    compaction = compacted(policy, asked(history, why="overflow", error=error))
+    after = sent_view(written(history, compaction))
+    assert compaction.events[-1].error == "" and compaction.events[-1].tokens_after <= 3_000
+    assert after[0].text.startswith("<summary>")
+    assert after[1] == history[0] and after[-2:] == history[-2:]
+    # a strategy that has failed is not asked twice
+    failing = Summariser(change=lambda number, prompt: "I cannot do that.")
+    compaction = compacted(policy, asked(history, model=failing, why="overflow", error=error))
+    assert len(failing.prompts) <= 1 and not compaction.replaced
+
+
 def test_the_limit_of_a_refusal_is_known_from_then_on() -> None:
     history, parts, model = conversation(30), PartStates(), Summariser()
     policy = ContextPolicy([Summarize(max_tokens=200)], max_tokens=100_000)
