@@ -4,6 +4,8 @@
     pre_reasoning  reasoning_chunk*  error                                          one that failed
     pre_reasoning  reasoning_chunk*  (the run ended, or the log)                    one that was left: the turn hangs
 
+    context  memory  pre_reasoning                                                  a summary by a hook, then a call
+
 The chunks of a call are played if they add up to its recorded message. If they do not (hooks have rewritten one of
 them, or the stream did not show all), the message is played, because chunks are a preview.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -21,8 +24,10 @@ from agentscope_rx import errors
 from agentscope_rx.errors import AgentScopeError, ModelError, UnsupportedOptionError
 from agentscope_rx.events import (
     ChunkEvent,
+    ContextEvent,
     ErrorEvent,
     Event,
+    MemoryEvent,
     PostReasoningEvent,
     PostSummaryEvent,
     PreReasoningEvent,
@@ -32,7 +37,10 @@ from agentscope_rx.events import (
     RunFold,
     SummaryChunkEvent,
 )
+from agentscope_rx.memory.short_forms import sent_form
+from agentscope_rx.memory.views import sent
 from agentscope_rx.messages import AudioBlock, ChatUsage, ContentBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.messages.marks import summary_in
 from agentscope_rx.messages.sources import Base64Source
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.response import (
@@ -43,6 +51,7 @@ from agentscope_rx.models.response import (
     ToolUseDelta,
     WaitNotice,
 )
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 
 S = TypeVar("S", str, bytes)
 
@@ -55,6 +64,27 @@ Timed = tuple[float, ChatResponse]
 
 class RecordedError(ModelError):
     """A recorded failure of a class that is not known here. Its own class has the recorded name."""
+
+
+_INNER_SUMMARY = re.compile(r"<summary>\n\([^\n]*\)\n(.*)\n</summary>", re.DOTALL)
+"""A summary as requests send it, and what a model had written of it."""
+
+
+class RecordedSummary:
+    """A summary that a hook has asked the model for. The log has what became of it, and not the answer itself."""
+
+    def __init__(self, event: ContextEvent) -> None:
+        self.error = event.error
+        self.usage = event.usage
+        self.text = ""
+
+    def answer(self) -> Sequence[ChatResponse]:
+        """The answer; its tokens count once, though a long conversation is summarised in parts."""
+        if self.error or not self.text:
+            raise RecordedError(f"There is no summary in the log: {self.error or 'the compaction was cut off'}")
+        inner = _INNER_SUMMARY.fullmatch(self.text)
+        usage, self.usage = self.usage, None
+        return (ChatResponse((TextBlock(inner[1] if inner else self.text),), usage=usage),)
 
 
 class RecordedCall:
@@ -70,6 +100,12 @@ class RecordedCall:
         self.shown: list[ChunkEvent | RetryEvent] = []
         self.post: Post | None = None
         self.error: Exception | None = None
+        self.summaries: list[RecordedSummary] = []
+        """Those that hooks asked for since the call before."""
+        self.compacted = False
+        """True if hooks have compacted the conversation since the run began."""
+        self.refused = False
+        """True if hooks were asked for a compaction because the request was too long."""
         self.silent = False
         """True if the answer was a summary without words, which no Post event reports."""
 
@@ -123,6 +159,7 @@ def recorded_calls(events: Iterable[Event], agent: str | None) -> list[RecordedC
     open_calls: dict[str, RecordedCall] = {}
     last: dict[str, int] = {}
     first: dict[str, int] = {}
+    summaries: dict[str, list[RecordedSummary]] = {}
     for at, event in enumerate(every):
         if event.depth != depth if agent is None else event.agent != agent:
             continue
@@ -131,8 +168,13 @@ def recorded_calls(events: Iterable[Event], agent: str | None) -> list[RecordedC
         if isinstance(event, PreReasoningEvent):
             if call is not None:
                 _ask_again(call, event)
-            open_calls[event.run_id] = call = RecordedCall(event, run.state.history, at)
+            open_calls[event.run_id] = call = RecordedCall(event, _as_sent(run.state.history), at)
+            call.compacted = event.run_id in summaries
+            if call.compacted:
+                call.summaries, summaries[event.run_id] = summaries[event.run_id], []
             calls.append(call)
+        elif isinstance(event, (ContextEvent, MemoryEvent)):
+            _compacted(event, summaries, call)
         elif call is not None:
             _go_on(call, event)
             if call.post is not None or call.error is not None:
@@ -145,9 +187,35 @@ def recorded_calls(events: Iterable[Event], agent: str | None) -> list[RecordedC
     return calls
 
 
+def _as_sent(history: Iterable[Msg]) -> tuple[Msg, ...]:
+    """The messages of a run as requests send them, without the summary: its place is before those of earlier runs."""
+    seen = (message for message in sent(tuple(history)) if not message.metadata.get(AS_IT_IS))
+    return tuple(sent_form(message) if message.metadata else message for message in seen)
+
+
+def _compacted(
+    event: ContextEvent | MemoryEvent, summaries: dict[str, list[RecordedSummary]], call: RecordedCall | None
+) -> None:
+    if isinstance(event, MemoryEvent):
+        text = next((found for each in event.replaced if (found := summary_in(each.metadata))), "")
+        for summary in summaries.get(event.run_id, ()):
+            summary.text = summary.text or text
+        return
+    known = summaries.setdefault(event.run_id, [])
+    if event.usage is not None or (event.error and event.step != "budget"):
+        known.append(RecordedSummary(event))
+    if call is not None and event.cause == "overflow":
+        call.refused = True
+
+
 def _ask_again(call: RecordedCall, following: PreReasoningEvent) -> None:
     """The run has called the model again, without a Post event of this call."""
-    if isinstance(call.pre, PreSummaryEvent):
+    last = call.shown[-1] if call.shown else None
+    if call.refused and isinstance(last, RetryEvent):
+        # the provider refused it as too long, and a compaction made it smaller
+        call.shown.pop()
+        call.error = recorded_error(last.error_type, last.error_text)
+    elif isinstance(call.pre, PreSummaryEvent):
         # it held no words
         call.silent = True
     elif not isinstance(following, PreSummaryEvent):

@@ -18,9 +18,9 @@ from agentscope_rx.messages import ContentBlock, Msg, MsgRole
 from agentscope_rx.models.chat_model import OutputSupport
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.reactive import Flow, defer
+from agentscope_rx.reactive import Flow, defer, from_iterable
 from agentscope_rx.reactive.kernel.flow import Operator
-from agentscope_rx.testing.recorded_answers import RecordedCall, recorded_calls, with_ids
+from agentscope_rx.testing.recorded_answers import RecordedCall, RecordedSummary, recorded_calls, with_ids
 from agentscope_rx.testing.scripted_model import (
     HANG,
     Delay,
@@ -128,16 +128,16 @@ class RecordedModel(ScriptedModel):
 
         def begin() -> Flow[ChatResponse]:
             try:
-                self._check(tuple(messages))
+                summary = self._check(tuple(messages), tools)
             except AgentScopeError as error:
                 self.mismatches.append(error)
                 raise
-            return play(messages, tools, options)
+            return play(messages, tools, options) if summary is None else from_iterable(summary.answer())
 
         return defer(begin)
 
-    def _check(self, messages: tuple[Msg, ...]) -> None:
-        """Find the answer to a request, and put it at its place among `calls`."""
+    def _check(self, messages: tuple[Msg, ...], tools: Sequence[ToolSchema]) -> RecordedSummary | None:
+        """Find the answer to a request, and put it at its place among `calls`; or a summary that a hook asks for."""
         number = self._requested
         if number >= len(self.calls):
             raise ScriptExhaustedError(
@@ -145,17 +145,24 @@ class RecordedModel(ScriptedModel):
                 f"The conversation ends with: {messages[-1] if messages else None!r:.200}"
             )
         first: str | None = None
+        summary: RecordedSummary | None = None
         for index in self._candidates(number):
             call = self.calls[index]
             ids = {**self._ids, **dict(_conversations(call.history, messages))}
-            difference, before = _difference(call, messages, self._earlier.get(call.pre.run_id), ids)
-            if difference is None or not self.strict:
+            # (a compaction may have changed what was before the run)
+            earlier = None if call.compacted else self._earlier.get(call.pre.run_id)
+            difference, before = _difference(call, messages, earlier, ids)
+            if difference is not None and call.summaries and not tools:
+                summary = summary or call.summaries[-1]
+            elif difference is None or not self.strict:
                 self._ids = ids
                 self._earlier[call.pre.run_id] = before
                 self.calls.insert(number, self.calls.pop(index))
                 self._requested += 1
-                return
+                return None
             first = first or difference
+        if summary is not None:
+            return summary
         raise RecordedMismatchError(f"Request {number + 1} of {len(self.calls)} differs from {self.log_name}: {first}")
 
     def _candidates(self, number: int) -> Iterator[int]:
