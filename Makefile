@@ -57,7 +57,7 @@ pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15
 
 soak: $(VENV)/.dev
-	$(BIN)/python -m tests.soak --kills 200 --rounds 2000 --virtual 600 --real 60
+	$(BIN)/python -m tests.soak --kills 200 --rounds 2000 --lives 100 --virtual 600 --real 60
 
 SECONDS ?= 600
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentscope_rx.testing import run_virtual
+from tests.agent.combined_lives import live
 from tests.agent.durable.kills import STORES, kills, place_of
 from tests.soak.long_runs import run_long
 from tests.soak.soak import soak
@@ -21,6 +23,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, help="rounds of one run under a budget")
     parser.add_argument("--kills", type=int, default=0, help="processes to kill on each store")
     parser.add_argument("--stores", nargs="+", choices=list(STORES), default=list(STORES), help="those of --kills")
+    parser.add_argument("--lives", type=int, default=0, help="lives of an agent with many hooks at once")
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = parser.parse_args()
@@ -39,6 +42,13 @@ def main() -> None:
             run = run_long(given.rounds, budget)
             assert run.late < 3 * run.early, run
             print(f"{given.rounds} rounds within {budget:,} tokens:", run, flush=True)
+    if given.lives:
+        with TemporaryDirectory() as folder:
+            (Path(folder) / "AGENTS.md").write_text("Be kind.")
+            ends = Counter(
+                end for n in range(given.lives) for end in run_virtual(live(given.seed + n, 16, Path(folder)))
+            )
+        print(f"{given.lives} lives with many hooks:", dict(ends), flush=True)
     if given.virtual:
         begun = time.process_time()
         work = soak(given.virtual, agents=given.agents, seed=given.seed)
