@@ -27,6 +27,7 @@ _FILE_URL = re.compile(r"^file:(?://localhost(?=/)|/*(?=/)|(?!/))", re.IGNORECAS
 _QUOTES = " \t\r\n\"'`"
 _DECODINGS = 3
 """How often a path may be encoded with percent signs, to be read."""
+_PROCESS = re.compile(r"/+proc/[^/]+/(?:task/[^/]+/)?(?P<link>cwd|root)(?P<rest>/.*)?", re.DOTALL)
 _WILD = re.compile(r"[*?\[{]")
 
 
@@ -101,6 +102,7 @@ class PathReading:
             texts |= {unquote(each) for each in texts}
         texts |= {each.replace("\\", "/") for each in texts}
         texts |= {_FILE_URL.sub("", each) for each in texts}
+        texts |= {_followed(each) for each in texts if "proc" in each}
         found: dict[tuple[str, ...], None] = {}
         for text in texts:
             found.update(dict.fromkeys(self._read(text)))
@@ -119,6 +121,14 @@ class PathReading:
         names = _below(os.path.normpath(os.path.join(self.base, text)), self.root)
         if names is not None:
             yield names
+
+
+def _followed(text: str) -> str:
+    """The path without the links of a process to its folder and its root: here they would be those of this process."""
+    found = _PROCESS.match(os.path.normpath(text))
+    if found is None:
+        return text
+    return f".{found['rest']}" if found["link"] == "cwd" else found["rest"] or "/"
 
 
 def _encodable(text: str) -> bool:

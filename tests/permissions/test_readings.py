@@ -106,3 +106,22 @@ def test_values_behind_a_letter_are_read(tmp_path: Path):
     for command in ("cat -fsecrets/a", "cat -xfsecrets/a", "cat -f./secrets/a", "cat -fsecrets/../secrets/a"):
         assert desk.verdict("bash", command=command) == "deny", command
     assert desk.verdict("bash", command="cat -fsrc/a") == "allow"
+
+
+PROCESS_LINKS = [
+    "/proc/self/cwd/{path}", "//proc/self/cwd/./{path}", "/proc/1/../self/cwd/{path}", "/proc/thread-self/cwd/{path}",
+    "/proc/17/task/18/cwd/{path}", "/proc/self/root{root}/{path}", "/proc/self/root/proc/self/root{root}/{path}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("link", PROCESS_LINKS)
+def test_the_links_of_a_process_lead_to_its_own_folder(tmp_path: Path, link: str):
+    desk = Desk(tmp_path, deny=["*(secrets/**)"], allow=["*"])
+    denied = link.format(path="secrets/a", root=tmp_path)
+    assert desk.verdict("bash", command=f"cat {denied}") == "deny"
+    assert desk.verdict("copy", source=denied, destination="src/a") == "deny"
+    assert (
+        desk.verdict("run_command", command=f"cat {link.format(path='a', root=tmp_path / 'secrets')}", cwd="secrets")
+        == "deny"
+    )
+    assert desk.verdict("bash", command=f"cat {link.format(path='src/a', root=tmp_path)}") == "allow"
