@@ -4,12 +4,16 @@
     prompt = f"<notes>\\n{DATA.escaped(text)}\\n</notes>"        # in text, "</Notes >" becomes "&lt;/Notes >"
 
 Only the `<` of these tags, and of names that begin like them, is replaced, so that code and HTML stay readable for the
-model. Upper and lower case are the same, and spaces may stand around the slash: models read such a tag as one, too.
+model. Upper and lower case are the same, spaces may stand around the slash and invisible characters anywhere:
+models read such a tag as one, too.
 """
 
 from __future__ import annotations
 
 import re
+
+_INVISIBLE = r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+"""Characters without a form of their own, in a class of a regular expression."""
 
 
 class Tags:
@@ -19,7 +23,11 @@ class Tags:
 
     def __init__(self, *names: str) -> None:
         self.names: tuple[str, ...] = names
-        tag = rf"(?=\s*/?\s*(?:{'|'.join(map(re.escape, names))}))"
+        within = f"[{_INVISIBLE}]*"
+        around = rf"[\s{_INVISIBLE}]*"
+        spelled = "|".join(within.join(map(re.escape, name)) for name in names)
+        # (one way to match what stands around the slash: no text may make the search take long)
+        tag = f"(?={around}(?:/{around})?(?:{spelled}))"
         self._plain: re.Pattern[str] = re.compile(f"<{tag}", re.IGNORECASE)
         self._escaped: re.Pattern[str] = re.compile(f"&lt;{tag}", re.IGNORECASE)
 

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentscope_rx.messages.tags import Tags
+from tests.support.assertions import in_cpu_time
 
 TAGS = Tags("notes", "system-hint")
 PIECES = st.lists(
@@ -22,6 +23,8 @@ CLOSING = re.compile(r"<\s*/?\s*(?:notes|system-hint)", re.IGNORECASE)
         ("< / NOTES >", "&lt; / NOTES >"),
         ("<system-hint>", "&lt;system-hint>"),
         ("<\n/\nnotes\n>", "&lt;\n/\nnotes\n>"),
+        ("<\u200b/\ufeffnotes>", "&lt;\u200b/\ufeffnotes>"),
+        ("</no\u2060te\u00ads>", "&lt;/no\u2060te\u00ads>"),
         ("<note> <b>1 < 2</b> notes", "<note> <b>1 < 2</b> notes"),
     ],
 )
@@ -38,3 +41,8 @@ def test_no_tag_is_left_and_escaping_again_changes_nothing(text: str) -> None:
     assert not CLOSING.search(escaped)
     assert TAGS.escaped(escaped) == escaped
     assert TAGS.unescaped(escaped) == TAGS.unescaped(text)
+
+
+@pytest.mark.parametrize("text", ["<" + " " * 100_000, "< / " * 30_000, "<n" + "\u200b" * 100_000, "<" * 100_000])
+def test_no_text_takes_long(text: str) -> None:
+    assert in_cpu_time(lambda: TAGS.escaped(text), 1.0) == text
