@@ -30,7 +30,8 @@ TITLES: Final[Mapping[str, str]] = {**_TEXTS, **_LISTS, "outdated": "Outdated fa
 """The headings of a summary, by the name of the field. The last one is of an answer, never of a summary."""
 
 TAGS: Final = Tags("summary", "previous_summary", "conversation")
-_HEADING: Final = re.compile(r"^\s{0,3}(?:#{1,6}\s*|\*\*)([A-Za-z_ -]+?)\s*:?\s*(?:\*\*)?\s*:?\s*#*\s*$")
+_OPENING: Final = re.compile(r"\s{0,3}(?:#{1,6}|\*\*)")
+_WORDS: Final = re.compile(r"[A-Za-z_ -]+")
 _BULLET: Final = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _LONGEST: Final = 1_000
 """The characters of one item that are kept."""
@@ -113,8 +114,8 @@ def sections_of(text: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     lines: list[str] | None = None
     for line in text.splitlines():
-        heading = _HEADING.match(line)
-        name = names.get(_key(heading[1])) if heading else None
+        heading = _heading(line)
+        name = None if heading is None else names.get(_key(heading))
         if name is not None:
             lines = found.setdefault(name, [])
         elif line.strip() == CLOSE:
@@ -157,4 +158,18 @@ def _bullets(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """The text without lines that look like a heading of a summary."""
-    return "\n".join(f"> {line}" if _HEADING.match(line) else line for line in text.splitlines())
+    return "\n".join(line if _heading(line) is None else f"> {line}" for line in text.splitlines())
+
+
+def _heading(line: str) -> str | None:
+    """The words of a line such as `## Goal`, `**Goal:**` or `# goal #`; None for another one.
+
+    Not one expression: with spaces in each of its parts, a line that a page has planted took hours.
+    """
+    found = _OPENING.match(line)
+    if found is None:
+        return None
+    rest = line[found.end() :].strip().rstrip("#").rstrip()
+    for mark in (":", "**", ":"):
+        rest = rest.removesuffix(mark).rstrip()
+    return rest if _WORDS.fullmatch(rest) else None
