@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentscope_rx import TextBlock
@@ -52,7 +52,6 @@ def checks(seen: list[str], pause: float, reach: int, stop: bool):
     return slow, remove
 
 
-@settings(max_examples=120, deadline=None)
 @given(STEPS, BOUNDS, st.sampled_from([0.0, 0.2, 2.0]), st.booleans(), st.sampled_from(["hold", "drop"]))
 def test_what_is_shown_was_judged_and_is_remembered(steps, bounds, pause, stop, thinking):
     delay, most, reach = bounds
@@ -75,7 +74,6 @@ def test_what_is_shown_was_judged_and_is_remembered(steps, bounds, pause, stop, 
             assert "SECRET" not in message.text
 
 
-@settings(max_examples=80, deadline=None)
 @example(["a ", Delay(3.0), "def. ", Delay(3.0)], (5.0, 24, 6))
 @given(STEPS, BOUNDS)
 def test_nothing_is_held_longer_than_the_bound(steps, bounds):
@@ -95,7 +93,6 @@ def test_nothing_is_held_longer_than_the_bound(steps, bounds):
     assert all(out - came <= delay + 1e-5 for came, out in zip(arrived, shown, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
 @given(STEPS, BOUNDS, st.floats(0, 6), st.booleans())
 def test_an_interruption_shows_only_what_was_judged(steps, bounds, at, dispose):
     delay, most, reach = bounds

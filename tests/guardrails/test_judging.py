@@ -37,7 +37,7 @@ def check_of(number: int, action: str, delay: float | None, asked: list[int], en
     return guardrail("output", name=str(number))(verdict if delay is None else later)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(ACTIONS, st.one_of(st.none(), st.sampled_from([0.0, 1.0, 2.0, 3.0]))), max_size=6))
 def test_the_order_of_verdicts(checks):
     from agentscope_rx.testing import collect_dropped

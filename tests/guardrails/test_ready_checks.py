@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import tool
@@ -158,7 +157,6 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(places)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(SECRETS)), st.lists(st.integers(0, 400), max_size=12), st.text(" ab.\n", max_size=60))
 def test_a_secret_in_pieces_is_never_shown(name, cuts, before):
     text = f"{before} It is {SECRETS[name]}, as asked. Keep it well.\nBye. " + "More words follow. " * 40
@@ -167,14 +165,12 @@ def test_a_secret_in_pieces_is_never_shown(name, cuts, before):
     assert watched.reply == shown_text(watched) == expected == remembered(someone)[-1].text
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 1000), max_size=20))
 def test_a_private_key_in_pieces_is_never_shown(cuts):
     watched, _, _ = run(guarded(Secrets()), pieces(f"Here:\n{KEY}\nBye.", cuts))
     assert watched.reply == shown_text(watched) == "Here:\n[private key removed]\nBye."
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 1000), max_size=20))
 def test_a_private_key_that_comes_slowly_is_not_shown(cuts):
     first, rest = KEY[:31], KEY[31:]
@@ -184,7 +180,6 @@ def test_a_private_key_that_comes_slowly_is_not_shown(cuts):
     assert watched.reply.startswith("Here:\n[private key removed]") and watched.reply.endswith("Bye.")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from([IBAN, CARD, "ann@mail.example.org"]), st.lists(st.integers(0, 99), max_size=10))
 def test_personal_data_in_pieces_is_never_shown(data, cuts):
     watched, _, _ = run(guarded(PersonalData()), pieces(f"It is {data} I think. Good.", cuts))
@@ -246,16 +241,16 @@ def test_a_check_may_stop_or_warn():
     assert AWS in run(hook, f"It is {AWS}.")[0].reply and [each.reason for each in warned] == ["found AWS Access Key"]
 
 
-@pytest.mark.parametrize(("check", "package"), [("Secrets", "detect_secrets"), ("PersonalData", "stdnum")])
-def test_a_missing_extra_is_named(check, package):
-    code = (
-        f"import sys; sys.modules[{package!r}] = None\n"
-        "from agentscope_rx import guardrails\n"
-        f"try: guardrails.{check}()\n"
-        "except ImportError as error: print(type(error).__name__, error)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert out.startswith(MissingExtraError.__name__) and "agentscope-rx[guardrails]" in out
+@pytest.mark.parametrize(
+    ("check", "package"),
+    [(Secrets, "detect_secrets.plugins.aws"), (PersonalData, "stdnum")],
+    ids=["secrets", "numbers"],
+)
+def test_a_missing_extra_is_named(check, package, monkeypatch):
+    # (what a program without the package finds in its place)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"agentscope-rx\[guardrails\]"):
+        check()
 
 
 # --- texts that are made to take long -------------------------------------------------------------------------------
@@ -284,7 +279,6 @@ def test_no_text_takes_long(text):
         assert time.thread_time() - before < 4.0
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 6000), st.sampled_from(sorted(SECRETS)))
 def test_a_secret_is_found_wherever_it_stands_in_a_long_text(at, name):
     text = "word " * 1500

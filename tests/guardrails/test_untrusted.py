@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, ToolResultBlock, ToolUseBlock, tool
@@ -113,7 +113,6 @@ def test_the_number_differs_between_conversations_and_is_saved():
     run_virtual(main())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=30), st.sampled_from(["0123456789abcdef", "0123456789ABCDEF"]), st.text(max_size=30))
 def test_content_cannot_forge_the_delimiters(before, nonce, after):
     model = ScriptedModel(call("fetch"), "ok")

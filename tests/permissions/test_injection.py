@@ -42,7 +42,7 @@ def test_without_permissions_the_same_model_does_harm(tmp_path: Path):
     async def main() -> None:
         harmful = 0
         # real processes do not live in virtual time
-        chosen = [each for each in ATTEMPTS if " run_" not in each.text][::3]
+        chosen = [each for each in ATTEMPTS if " run_" not in each.text][::6]
         for at, attempt in enumerate(chosen):
             world = World(tmp_path / str(at))
             obedient = Obedient()

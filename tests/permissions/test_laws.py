@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.messages import ToolUseBlock
@@ -69,20 +69,17 @@ def rank(rules: dict, block: ToolUseBlock) -> int:
 
 
 @given(SETS, RULE, st.sampled_from(["deny", "ask"]), CALLS)
-@settings(max_examples=150, deadline=None)
 def test_a_rule_that_restricts_never_allows_more(rules: dict, rule: PermissionRule, kind: str, block: ToolUseBlock):
     assert rank({**rules, kind: [*rules[kind], rule]}, block) >= rank(rules, block)
 
 
 @given(SETS, RULE, CALLS)
-@settings(max_examples=150, deadline=None)
 def test_a_rule_that_allows_never_restricts(rules: dict, rule: PermissionRule, block: ToolUseBlock):
     before, after = rank(rules, block), rank({**rules, "allow": [*rules["allow"], rule]}, block)
     assert after <= before and (before != RANK["deny"] or after == before)
 
 
 @given(SETS, CALLS, st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_the_order_of_rules_does_not_matter(rules: dict, block: ToolUseBlock, random):
     lists = {name: random.sample(rules[name], len(rules[name])) for name in ("deny", "ask", "allow")}
     shuffled = {**rules, **lists}
@@ -90,7 +87,6 @@ def test_the_order_of_rules_does_not_matter(rules: dict, block: ToolUseBlock, ra
 
 
 @given(SETS, CALLS)
-@settings(max_examples=100, deadline=None)
 def test_what_a_rule_allows_it_covers_too(rules: dict, block: ToolUseBlock):
     """So the same rule denies at least what it allows: narrow reading within wide reading."""
     for rule in rules["allow"]:
@@ -100,7 +96,6 @@ def test_what_a_rule_allows_it_covers_too(rules: dict, block: ToolUseBlock):
 
 
 @given(SETS, CALLS)
-@settings(max_examples=100, deadline=None)
 def test_plan_denies_all_but_reading_and_modes_only_widen(rules: dict, block: ToolUseBlock):
     tool = TOOLKIT.get(block.name)
     ranks = [rank({**rules, "mode": mode}, block) for mode in ("plan", "ask", "accept_edits", "workspace")]
@@ -109,7 +104,6 @@ def test_plan_denies_all_but_reading_and_modes_only_widen(rules: dict, block: To
 
 
 @given(SETS, CALLS)
-@settings(max_examples=100, deadline=None)
 def test_a_proposal_allows_its_call_and_nothing_denied(rules: dict, block: ToolUseBlock):
     own = PermissionRules(workspace=WORKSPACE, **rules)
     for rule in own.propose(block, TOOLKIT.get(block.name)):

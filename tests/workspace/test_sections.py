@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import Msg
@@ -42,7 +42,6 @@ sections = st.builds(
     st.integers(1, 900),
     st.sampled_from([tokens, odd]),
 )
-@settings(max_examples=150)
 def test_a_context_keeps_its_laws(given_sections, budget, count):
     several, order = given_sections
     text = fitted(several, order, budget, count)
