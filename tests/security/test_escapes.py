@@ -20,7 +20,7 @@ import pytest
 
 from agentscope_rx import Toolkit
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.messages import ToolResultKind
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.tools.backends import (
     Backend,
     BubblewrapBackend,
@@ -34,7 +34,7 @@ from agentscope_rx.tools.process.environment import environment
 from agentscope_rx.tools.shell import ShellTool
 from tests.security.escapes import ATTEMPTS, PRELUDE, Attempt
 from tests.security.forking import KINDS, forking, left, none_left
-from tests.tools.calling import use
+from tests.tools.calling import all_of, use
 from tests.tools.fence import SECRET, Fence
 from tests.tools.files.path_corpus import ABSOLUTE, LINKS, PARENT
 from tests.tools.shell.command_corpus import COMMANDS, HARMLESS
@@ -252,9 +252,12 @@ def test_paths_of_the_corpus(field: Field) -> None:
 def test_commands_of_the_corpus(field: Field, part: int) -> None:
     """What the rules of `ShellTool` reject, in a free shell: in the sandbox it does no harm."""
     shell = ShellTool(backend=sandbox(field.place), allow_any=True, timeout=1.5)
-    toolkit = Toolkit([shell])
-    for command, _ in COMMANDS[part::8]:
-        result = toolkit.call(use("run_command", command=command)).run()
+    # (four at once: most of them only wait for a sandbox)
+    toolkit = Toolkit([shell], max_concurrency=4)
+    calls = [use("run_command", str(at), command=command) for at, (command, _) in enumerate(COMMANDS[part::8])]
+    results = [each for each in all_of(toolkit.call_all(calls)).run() if isinstance(each, ToolResultBlock)]
+    assert len(results) == len(calls)
+    for result in results:
         assert result.kind in (None, ToolResultKind.TIMEOUT, ToolResultKind.FAILED), result.text
         assert SECRET not in result.text
     field.check()
@@ -277,15 +280,20 @@ def marker() -> Iterator[str]:
     assert not left(marker)
 
 
-@pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("end", ["ends", "waits", "stubborn"])
-def test_daemons_end_with_the_sandbox(tmp_path: Path, marker: str, how: str, end: str) -> None:
+def test_daemons_end_with_the_sandbox(tmp_path: Path, marker: str, end: str) -> None:
     backend = sandbox(Workspace(tmp_path))
-    words = [str(backend.python), *forking(tmp_path).split()[1:], how, end, "4", marker]
     limits = replace(LIMITS, time=20 if end == "ends" else 1, processes=None)
-    ended = asyncio.run(backend.run(words, env=environment(backend.search_path(), None), limits=limits))
+
+    async def main() -> list[ProcessResult]:
+        # at once, because each of them has to wait
+        words = [[str(backend.python), *forking(tmp_path).split()[1:], how, end, "4", marker] for how in KINDS]
+        env = environment(backend.search_path(), None)
+        return await asyncio.gather(*(backend.run(each, env=env, limits=limits) for each in words))
+
+    ended = asyncio.run(main())
     assert none_left(marker)
-    assert ended.timed_out is (end != "ends")
+    assert [each.timed_out for each in ended] == [end != "ends"] * len(KINDS)
 
 
 @pytest.mark.parametrize("above", ["1", "2", "os.getppid()"])
