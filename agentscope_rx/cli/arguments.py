@@ -126,6 +126,15 @@ def _agent_flags() -> argparse.ArgumentParser:
     flags.add_argument(
         "--agent", metavar="MODULE:ATTR", help="your own agent, or a function that makes one, with its own model"
     )
+    _permission_flags(flags)
+    _conversation_flags(flags)
+    format = flags.add_mutually_exclusive_group()
+    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
+    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
+    return flags
+
+
+def _permission_flags(flags: argparse.ArgumentParser) -> None:
     flags.add_argument(
         "--approve",
         metavar="TOOL",
@@ -139,11 +148,6 @@ def _agent_flags() -> argparse.ArgumentParser:
     flags.add_argument(
         "--mode", choices=get_args(Mode), help="what happens with calls that no rule is about (ask); plan: only reading"
     )
-    _conversation_flags(flags)
-    format = flags.add_mutually_exclusive_group()
-    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
-    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
-    return flags
 
 
 def _conversation_flags(flags: argparse.ArgumentParser) -> None:
