@@ -102,12 +102,10 @@ class WorkspaceSkills(_Folder):
 
     def _opened(self) -> tuple[Workspace, str] | None:
         try:
-            self.workspace.kind(self.folder or ".")
+            there = self.workspace.exists(self.folder or ".")
         except WorkspaceError as error:
-            if error.reason == "missing":
-                return None
             raise SkillError(self._shown(), f"the skills in it cannot be read: {error}") from None
-        return self.workspace, self.folder
+        return (self.workspace, self.folder) if there else None
 
     def _shown(self, path: str = "") -> str:
         return "/".join(part for part in (self.folder, path) if part) or "."

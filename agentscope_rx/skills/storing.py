@@ -43,7 +43,7 @@ def save_skill(skill: Skill, folder: str | os.PathLike[str], *, overwrite: bool 
     try:
         root.mkdir(parents=True, exist_ok=True)
         workspace = Workspace(root, portable=False, max_write=MAX_FILE)
-        if not overwrite and _exists(workspace, skill.name):
+        if not overwrite and workspace.exists(skill.name):
             raise SkillError(str(place), "it exists already. Pass overwrite=True to replace it.", skill=skill.name)
         # beside the others, under hidden names that no scan shows
         new, old = (f".{what}-{secrets.token_hex(8)}" for what in ("new", "old"))
@@ -51,12 +51,12 @@ def save_skill(skill: Skill, folder: str | os.PathLike[str], *, overwrite: bool 
             for path, data in skill.resources.items():
                 workspace.write(f"{new}/{path}", data)
             workspace.write(f"{new}/{FILE_NAME}", skill_text(skill).encode())
-            if _exists(workspace, skill.name):
+            if workspace.exists(skill.name):
                 workspace.move(skill.name, old)
             try:
                 workspace.move(new, skill.name)
             except BaseException:
-                if _exists(workspace, old):
+                if workspace.exists(old):
                     workspace.move(old, skill.name)
                 raise
         finally:
@@ -76,7 +76,7 @@ def delete_skill(name: str, folder: str | os.PathLike[str]) -> bool:
         return False
     try:
         workspace = Workspace(root, portable=False)
-        if not _exists(workspace, f"{name}/{FILE_NAME}"):
+        if not workspace.exists(f"{name}/{FILE_NAME}"):
             return False
         _remove(workspace, name)
     except (WorkspaceError, OSError) as error:
@@ -168,19 +168,9 @@ def _checked(entry: zipfile.ZipInfo, shown: str) -> list[str]:
     return list(parts)
 
 
-def _exists(workspace: Workspace, path: str) -> bool:
-    try:
-        workspace.kind(path)
-    except WorkspaceError as error:
-        if error.reason == "missing":
-            return False
-        raise
-    return True
-
-
 def _remove(workspace: Workspace, name: str) -> None:
     """Remove a folder with all that is in it, links and hidden files too; nothing if it is not there."""
-    if not _exists(workspace, name):
+    if not workspace.exists(name):
         return
     with workspace.folder() as root:
         with root.open_folder(name) as folder:

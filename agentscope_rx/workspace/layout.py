@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from agentscope_rx.errors import ConfigurationError, WorkspaceError
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.session import Session, open_session
 from agentscope_rx.session.urls import SQLITE_ENDINGS
 from agentscope_rx.tools.files import Workspace
@@ -79,11 +79,11 @@ def init_workspace(path: str | os.PathLike[str]) -> tuple[str, ...]:
         raise ConfigurationError(f"{str(path)!r:.200} cannot be made a workspace: {error.strerror}.") from error
     workspace = Workspace(root, deny=())
     made: list[str] = []
-    if not _exists(workspace, AGENTS):
+    if not workspace.exists(AGENTS):
         workspace.write(AGENTS, STARTING_AGENTS.encode())
         made.append(AGENTS)
     for folder in FOLDERS:
-        if not _exists(workspace, folder):
+        if not workspace.exists(folder):
             # (resolving a name in it makes the folder)
             with workspace.resolve(f"{folder}/x", make=True):
                 made.append(f"{folder}/")
@@ -102,22 +102,11 @@ def workspace_session(workspace: Workspace | str | os.PathLike[str], file: str |
             "Without it each conversation is a file of its own."
         )
     path = SESSIONS if file is None else f"{SESSIONS}/{file}"
-    _exists(own_workspace(place), path)
+    own_workspace(place).exists(path)
     if file is not None:
         with own_workspace(place).resolve(f"{SESSIONS}/x", make=True):
             pass
     return open_session(place.root / path)
-
-
-def _exists(workspace: Workspace, path: str) -> bool:
-    """True if there is a file or folder; `WorkspaceError` for a link or anything else."""
-    try:
-        workspace.kind(path)
-    except WorkspaceError as error:
-        if error.reason == "missing":
-            return False
-        raise
-    return True
 
 
 def _is_database(workspace: Workspace, file: object) -> bool:

@@ -131,6 +131,16 @@ class Workspace:
         with self.resolve(path) as resolved:
             return resolved.kind()
 
+    def exists(self, path: str) -> bool:
+        """True if there is a file or folder; `WorkspaceError` if it is neither, or the path is denied."""
+        try:
+            self.kind(path)
+        except WorkspaceError as error:
+            if error.reason == "missing":
+                return False
+            raise
+        return True
+
     def read(self, path: str, limit: int | None = None) -> bytes:
         """The bytes of a file; `WorkspaceError` if there are more than `limit` (by default `max_read`)."""
         with self.resolve(path) as resolved:

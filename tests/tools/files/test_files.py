@@ -741,3 +741,12 @@ def test_a_glob_matches_a_name_as_fnmatch_does(pattern: str, name: str):
     """Law: within one name, a translated pattern is what `fnmatch` makes of it."""
     assume(pattern not in (".", "..", "**"))
     assert Glob(pattern).matches([name]) == fnmatch.fnmatchcase(name, pattern)
+
+
+def test_a_workspace_tells_if_a_path_exists(tmp_path: Path) -> None:
+    place = Workspace(tmp_path)
+    place.write("docs/a.md", b"a")
+    assert place.exists("docs/a.md") and place.exists("docs") and place.exists(".")
+    assert not place.exists("docs/b.md") and not place.exists("nothing/a.md")
+    with pytest.raises(WorkspaceError, match="out of bounds"):
+        place.exists(".env")
