@@ -15,7 +15,7 @@ from agentscope_rx.planning import PlanMode
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from agentscope_rx.tools import Tool, ToolPolicy
 from tests.agent.parts import assert_whole
-from tests.planning.parts import results
+from tests.support.assertions import results
 
 WAITS = GenerateReason.APPROVAL_REQUIRED
 

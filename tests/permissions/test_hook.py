@@ -17,7 +17,7 @@ from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from agentscope_rx.tools.files import FileTools
 from tests.agent.parts import assert_whole
 from tests.permissions.parts import workspace_in
-from tests.planning.parts import results
+from tests.support.assertions import results
 
 
 def write(path: str, content: str = "new"):

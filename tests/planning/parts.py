@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from agentscope_rx import Msg, ReActAgent
+from agentscope_rx import ReActAgent
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.planning import PlanNotebook
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools import Toolkit
+from tests.support.assertions import results
 
 TRIP = call(
     "create_plan",
@@ -28,10 +29,6 @@ def friday(*turns: object, notebook: PlanNotebook | None = None, **options) -> R
     """An agent with a notebook, and a model that gives these answers."""
     book = PlanNotebook() if notebook is None else notebook
     return ReActAgent("Friday", ScriptedModel(*turns), plan_notebook=book, **options)
-
-
-def results(messages: Sequence[Msg]) -> list[ToolResultBlock]:
-    return [result for message in messages for result in message.tool_results]
 
 
 def texts(agent: ReActAgent) -> list[str]:

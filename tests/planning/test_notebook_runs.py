@@ -17,8 +17,9 @@ from agentscope_rx.reactive import Flow, concat_map, just, timer
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import ScriptedModel, call, check_hook, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, events_of, types
-from tests.planning.parts import BEGIN, TRIP, finish, friday, results, texts
+from tests.planning.parts import BEGIN, TRIP, finish, friday, texts
 from tests.planning.test_notebook_tools import TEN
+from tests.support.assertions import results
 
 VIEW = call("view_historical_plans")
 OVER = call("finish_plan", state="done", outcome="there")

@@ -16,7 +16,7 @@ from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from agentscope_rx.tools import Toolkit
 from tests.agent.parts import events_of
-from tests.planning.parts import results
+from tests.support.assertions import results
 
 FIRST = [{"content": "read", "state": "in_progress"}, {"content": "write"}]
 THEN = [{"content": "read", "state": "done"}, {"content": "write", "state": "in_progress"}]

@@ -10,10 +10,15 @@ from typing import TypeVar
 
 from agentscope_rx import Msg, MsgRole, fold
 from agentscope_rx.events import Event
-from agentscope_rx.messages import results_first
+from agentscope_rx.messages import ToolResultBlock, results_first
 from agentscope_rx.testing import ScriptedModel
 
 T = TypeVar("T")
+
+
+def results(messages: Iterable[Msg]) -> list[ToolResultBlock]:
+    """All results of these messages."""
+    return [result for message in messages for result in message.tool_results]
 
 
 def results_in(messages: Iterable[Msg]) -> dict[str, tuple[str | None, str]]:
