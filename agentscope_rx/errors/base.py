@@ -48,14 +48,19 @@ class ToolDefinitionError(ConfigurationError):
 
 
 class DuplicateToolError(ConfigurationError):
-    """Two tools share one name; `tool` is the name."""
+    """Two tools share one name; `tool` is the name, and `hook` the name of the hook that brings the second one."""
 
-    def __init__(self, tool: str) -> None:
-        super().__init__(
-            f"A tool named {tool!r} is registered already. Rename one of them: @tool(name=...), as_tool(name=...) or "
-            "prefix=..., set on_conflict=..., or remove the first with toolkit.remove(name)."
+    def __init__(self, tool: str, hook: str | None = None) -> None:
+        do = (
+            "Rename one of them: @tool(name=...), as_tool(name=...) or prefix=..., set on_conflict=..., or remove the "
+            "first with toolkit.remove(name)."
+            if hook is None
+            else f"The hook {hook} brings another one: leave out the hook or the first tool, or rename that one. Of a "
+            "kind of hooks that bring tools an agent takes one."
         )
+        super().__init__(f"A tool named {tool!r} is registered already. {do}")
         self.tool = tool
+        self.hook = hook
 
 
 class MissingExtraError(ConfigurationError, ImportError):

@@ -159,6 +159,10 @@ class PermissionRules:
     def check(self, toolkit: Toolkit, *others: str) -> None:
         """`ConfigurationError` for a rule about a tool that is neither in the toolkit nor one of the `others`, or about
         a path or a command of a tool that has none. `others` are names of tools of sub-agents."""
+        if not isinstance(toolkit, Toolkit):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"check takes a Toolkit, such as agent.toolkit, or Toolkit([...]) of tools, not {toolkit!r:.60}."
+            )
         names = {each.name for tool in toolkit for each in (tool, innermost(tool))}
         for rule in (*self.deny, *self.ask, *self.allow):
             if not any(each in rule.tool for each in "*?[") and rule.tool not in (*names, *others):

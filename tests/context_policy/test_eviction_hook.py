@@ -385,7 +385,7 @@ def test_another_tool_of_the_name_is_a_conflict():
         """Mine."""
         return ""
 
-    with pytest.raises(DuplicateToolError):
+    with pytest.raises(DuplicateToolError, match="The hook ToolResultEvictionHook brings another one"):
         ReActAgent("Friday", ScriptedModel("Hi."), tools=[mine], hooks=[ToolResultEvictionHook()])
 
 

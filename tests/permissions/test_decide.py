@@ -410,6 +410,8 @@ def test_rules_are_checked_against_a_toolkit(tmp_path: Path):
             PermissionRules(allow=[rule]).check(desk.toolkit)
         assert problem in str(caught.value)
     PermissionRules(allow=["inner_tool"]).check(desk.toolkit, "inner_tool")
+    with pytest.raises(ConfigurationError, match="check takes a Toolkit"):
+        PermissionRules().check([])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

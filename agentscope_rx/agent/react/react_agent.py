@@ -47,6 +47,7 @@ from agentscope_rx.context import ContextStore, RuntimeContext, check_store, vie
 from agentscope_rx.errors import (
     AgentShuttingDownError,
     ConfigurationError,
+    DuplicateToolError,
     InvalidInputError,
     PendingCallsError,
     UsageLimitError,
@@ -446,15 +447,18 @@ class ReActAgent(Agent):
 
         def register(toolkit: Toolkit) -> list[Tool]:
             for hook in added:
-                for item in hook.tools():
-                    known = held.get(item.name)
-                    tool = item if known is item else toolkit.register(item)
-                    if tool.shared_by_hooks:
-                        held[tool.name] = tool
-                    added_tools[id(hook)].append(tool)
-                for group, tools in hook.tool_groups().items():
-                    toolkit.create_tool_group(group.name, group.description, notes=group.notes)
-                    added_tools[id(hook)] += [toolkit.register(item, group=group.name) for item in tools]
+                try:
+                    for item in hook.tools():
+                        known = held.get(item.name)
+                        tool = item if known is item else toolkit.register(item)
+                        if tool.shared_by_hooks:
+                            held[tool.name] = tool
+                        added_tools[id(hook)].append(tool)
+                    for group, tools in hook.tool_groups().items():
+                        toolkit.create_tool_group(group.name, group.description, notes=group.notes)
+                        added_tools[id(hook)] += [toolkit.register(item, group=group.name) for item in tools]
+                except DuplicateToolError as error:
+                    raise DuplicateToolError(error.tool, hook.name) from error
             return [tool for tools in added_tools.values() for tool in tools]
 
         gone = {tool.name: tool for hook in removed for tool in self._hook_tools.pop(id(hook), ())}
