@@ -13,12 +13,13 @@ from contextlib import closing
 
 from agentscope_rx.cli.arguments import parser, question_of
 from agentscope_rx.cli.chat import chat
+from agentscope_rx.cli.completion import print_completion
 from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
 from agentscope_rx.cli.workspace import workspace
-from agentscope_rx.errors import InvalidInputError, MissingExtraError
+from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import events_schema
 from agentscope_rx.models import ChatModel
 
@@ -72,7 +73,7 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             print(json.dumps(events_schema(), indent=2))
             return ANSWERED
         case _:
-            return _print_completion(flags.shell)
+            return print_completion(flags.shell)
 
 
 def _ask(session: ChatSession, question: str | None) -> None:
@@ -91,15 +92,6 @@ def _set_up_local() -> int:
     from agentscope_rx.models.local import install_weights
 
     install_weights(lambda line: print(line, flush=True))
-    return ANSWERED
-
-
-def _print_completion(shell: str) -> int:
-    try:
-        import shtab
-    except ImportError:
-        raise MissingExtraError("shtab", "cli") from None
-    print(shtab.complete(parser(), shell=shell))
     return ANSWERED
 
 

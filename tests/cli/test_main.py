@@ -177,6 +177,18 @@ def test_bash_completes_flags_with_the_script(capsys: Captured, tmp_path: Path) 
     assert (done.stdout.split(), done.stderr) == (["--base-url"], "")
 
 
+@pytest.mark.parametrize("words", ["ask --permissions ru", "skills check ru", "sessions list ru"])
+def test_bash_completes_paths(words: str, capsys: Captured, tmp_path: Path) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.bash"
+    script.write_text(capsys.readouterr().out)
+    (tmp_path / "rules.json").touch()
+    typed = f'COMP_WORDS=(agentscope-rx {words}); COMP_CWORD=3; _shtab_agentscope_rx; echo "${{COMPREPLY[@]}}"'
+    command = ["bash", "-c", f'source "{script}"; {typed}']
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert done.stdout.split() == ["rules.json"]
+
+
 def test_completion_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
