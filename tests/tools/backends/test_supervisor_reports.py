@@ -18,17 +18,13 @@ from tests.tools.calling import use
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervisors of Linux")
 
 TAKE_IT = """
-import ctypes, os
+import ctypes
 library = ctypes.CDLL(None, use_errno=True)
 process = library.syscall(434, 1, 0)
 print("opened", process >= 0)
 taken = [number for number in range(64) if library.syscall(438, process, number, 0) >= 0]
 print("taken", taken)
 print("traced", library.ptrace(0x4206, 1, None, None) == 0)
-try:
-    print("listed", os.listdir("/proc/1/fd"))
-except PermissionError:
-    print("hidden")
 """
 
 
@@ -39,7 +35,7 @@ def test_a_sandboxed_command_cannot_take_the_supervisors_socket(tmp_path: Path) 
         pytest.skip(str(error))
     toolkit = Toolkit([PythonTool(backend=backend, allow=True, requires_approval=False)])
     result = toolkit.call(use("run_python", code=TAKE_IT)).run().text
-    assert result == "opened True\ntaken []\ntraced False\nhidden\n(exit code 0)"
+    assert result == "opened True\ntaken []\ntraced False\n(exit code 0)"
 
 
 @pytest.mark.parametrize("report", [b"exit abc", b"exit 0exit 0", b"error x", b"exit " + b"9" * 50, b"exit \xff"])
