@@ -164,7 +164,7 @@ def _plain(text: str) -> str:
 def _heading(line: str) -> str | None:
     """The words of a line such as `## Goal`, `**Goal:**` or `# goal #`; None for another one.
 
-    Not one expression: with spaces in each of its parts, a line that a page has planted took hours.
+    Not one expression: on a line that a page has planted, with many spaces, it would not end in any useful time.
     """
     found = _OPENING.match(line)
     if found is None:
