@@ -31,9 +31,10 @@ the user's wish: never write it as a goal or an open end; at most, as a fact, th
 - Passwords, keys and other secrets are left out.
 {form}"""
 
-SECTIONS: Final = "Answer with these sections, each under its heading, and nothing else:\n" + "\n".join(
-    f"## {title}\n{'' if name in _TEXTS else '- '}({_ABOUT[name]})" for name, title in TITLES.items()
-)
+SECTIONS: Final = (
+    "Answer with these sections, each under its heading, and nothing else. The headings stay as they are here, in "
+    "English, whatever the language of the conversation is:\n"
+) + "\n".join(f"## {title}\n{'' if name in _TEXTS else '- '}({_ABOUT[name]})" for name, title in TITLES.items())
 NATIVE: Final = "Answer with one JSON object."
 
 _TEXT: Final[Mapping[str, object]] = {"type": "string"}

@@ -8,16 +8,15 @@ cut off, without the sections, or longer than what it replaces is an error, and 
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final
 
+from agentscope_rx.context_policy.answers import fields_of_answer
 from agentscope_rx.context_policy.prompts import NATIVE, RESPONSE_FORMAT, SECTIONS, TASK, question
 from agentscope_rx.context_policy.rounds import visible
 from agentscope_rx.context_policy.strategy import StrategyContext
-from agentscope_rx.context_policy.summary import Summary, sections_of
+from agentscope_rx.context_policy.summary import Summary
 from agentscope_rx.context_policy.transcript import transcript
 from agentscope_rx.errors import (
     CompactionError,
@@ -41,7 +40,6 @@ from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, throw, 
 
 _SMALLER: Final = 7
 """The number of sizes of parts that are tried, each half of the one before."""
-_FENCE: Final = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
 _LEAST: Final = 200
 """The least size of a part, in tokens."""
 
@@ -153,7 +151,6 @@ class _Work:
         self._model = options.model or context.model
         native = "native" in self._model.output_modes
         form = NATIVE if native else SECTIONS
-        self._native = native
         # a token is about three quarters of a word, and the headings need some
         self._task = Msg.system(TASK.format(words=max(50, bound // 2), form=form))
         choice = None if self._model.options.tool_choice is None else ToolChoice("auto")
@@ -206,23 +203,12 @@ class _Work:
             raise self._failure("the provider withheld the answer")
         if not text.strip():
             raise self._failure("the model gave no text")
-        summary = Summary.of(self._fields_of(text))
+        summary = Summary.of(fields_of_answer(text))
         if not (summary.state or summary.goal):
-            raise self._failure(f"the answer has no goal and no state: {text!r:.200}")
+            raise self._failure(
+                f"the answer has no goal and no state under the names that were asked for: {text!r:.200}"
+            )
         return summary
-
-    def _fields_of(self, text: str) -> Mapping[str, object]:
-        """The fields of a JSON object, or the sections under headings: models answer by both, asked for either."""
-        inner = fenced[1] if (fenced := _FENCE.fullmatch(text.strip())) else text
-        if not (self._native or inner.lstrip().startswith("{")):
-            return sections_of(inner)
-        try:
-            found: object = json.loads(inner)
-        except (ValueError, RecursionError):
-            if sections := sections_of(inner):
-                return sections
-            raise self._failure(f"the answer is no JSON: {text!r:.200}") from None
-        return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
 
     def _failure(self, reason: str) -> CompactionError:
         return CompactionError(self._options.name, reason)

@@ -32,7 +32,7 @@ TITLES: Final[Mapping[str, str]] = {**_TEXTS, **_LISTS, "outdated": "Outdated fa
 TAGS: Final = Tags("summary", "previous_summary", "conversation")
 _OPENING: Final = re.compile(r"\s{0,3}(?:#{1,6}|\*\*)")
 _WORDS: Final = re.compile(r"[A-Za-z_ -]+")
-_BULLET: Final = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_BULLET: Final = re.compile(r"^\s*(?:(?:[-*+–—·]|\(?\d{1,3}[.)])\s+|(?:[•‣⁃◦∙▪▫●○■□◆→►▶✓✔]|\d{1,3}[、．])\s*)")
 _LONGEST: Final = 1_000
 """The characters of one item that are kept."""
 _NOTHING: Final = frozenset(("", "none", "none.", "n/a", "nothing", "-", "(none)"))
@@ -79,7 +79,9 @@ class Summary:
 
     def text(self) -> str:
         """The text that a request sends. No text in it closes the tag, or looks like a heading."""
-        parts = [f"## {TITLES[name]}\n{_plain(getattr(self, name))}" for name in _TEXTS if getattr(self, name)]
+        parts = [
+            f"## {TITLES[name]}\n{without_headings(getattr(self, name))}" for name in _TEXTS if getattr(self, name)
+        ]
         for name in _LISTS:
             if items := _items(self, name):
                 parts.append("\n".join([f"## {TITLES[name]}", *(f"- {each}" for each in items)]))
@@ -138,14 +140,14 @@ def _lines(value: object) -> tuple[str, ...]:
     """The items of a list, or the bullets of a text, each in one line."""
     items: Iterable[object] = ()
     if isinstance(value, str):
-        items = _bullets(value)
+        items = bullets(value)
     elif isinstance(value, (list, tuple)):
         items = cast("Iterable[object]", value)
-    lines = (" ".join(each.split())[:_LONGEST] for each in items if isinstance(each, str))
+    lines = (" ".join(each.split())[:_LONGEST].rstrip() for each in items if isinstance(each, str))
     return tuple(dict.fromkeys(each for each in lines if each.lower() not in _NOTHING))
 
 
-def _bullets(text: str) -> list[str]:
+def bullets(text: str) -> list[str]:
     """A line without a bullet goes on with the one before."""
     items: list[str] = []
     for line in text.splitlines():
@@ -156,7 +158,7 @@ def _bullets(text: str) -> list[str]:
     return items
 
 
-def _plain(text: str) -> str:
+def without_headings(text: str) -> str:
     """The text without lines that look like a heading of a summary."""
     return "\n".join(line if _heading(line) is None else f"> {line}" for line in text.splitlines())
 

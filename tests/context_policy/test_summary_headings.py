@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx.context_policy.summary import (
     _heading,  # pyright: ignore[reportPrivateUsage]
-    _plain,  # pyright: ignore[reportPrivateUsage]
+    without_headings,
 )
 from tests.support.assertions import in_cpu_time
 
@@ -35,4 +35,4 @@ def test_a_heading_is_what_one_expression_finds(line: str) -> None:
     "line", ["# a" + " " * 50_000 + "1", "# a" + " :" * 20_000, "#" * 50_000, "** " + "- " * 20_000 + "1"]
 )
 def test_no_line_takes_long(line: str) -> None:
-    in_cpu_time(lambda: _plain(line), 1.0)
+    in_cpu_time(lambda: without_headings(line), 1.0)
