@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from pydantic import BaseModel
 
-from agentscope_rx import InMemoryMemory, Memory, ReActAgent, ToolUseBlock, tool
+from agentscope_rx import InMemoryMemory, Memory, ReActAgent, StructuredOutput, ToolUseBlock, tool
 from agentscope_rx.memory import TokenWindow
 from agentscope_rx.memory.sql import SqlMemory
 from agentscope_rx.testing.scripted_model import ScriptedModel, ScriptedRequest
@@ -51,5 +53,46 @@ def test_a_long_run_keeps_a_short_tail(window: int | TokenWindow, tmp_path: Path
         assert await other.count() == len([each async for each in other.read()]) == 2 * ROUNDS
         await memory.close()
         await other.close()
+
+    asyncio.run(main())
+
+
+class City(BaseModel):
+    name: str
+
+
+async def left_by_attempts(memory: Memory, mode: Literal["tool", "prompted"]) -> list[str]:
+    """What a run leaves that fails at its output twice, is compacted often, and then gives it."""
+    asked = 0
+
+    def answer(id: str, name: object) -> ToolUseBlock | str:
+        return ToolUseBlock(id, "generate_response", {"name": name}) if mode == "tool" else f'{{"name": {name}}}'
+
+    def turn(request: ScriptedRequest) -> ToolUseBlock | str:
+        nonlocal asked
+        asked += 1
+        if asked in (3, 4):
+            return answer(f"bad{asked}", {})
+        if asked < 60:
+            return ToolUseBlock(f"c{asked}", "weather", {"city": "Oslo"})
+        return answer("good", "Oslo" if mode == "tool" else '"Oslo"')
+
+    compacts = Compacts(lambda request: summarized(request, 4, f"summary {request.iteration}"), above=15)
+    model = ScriptedModel(turn, repeat=True)
+    agent = ReActAgent("F", model, tools=[sunny], memory=memory, max_iters=70, hooks=[compacts])
+    await agent.call("hi", output=StructuredOutput(City, mode=mode))
+    return texts([message async for message in memory.read()])
+
+
+@pytest.mark.parametrize("mode", ["tool", "prompted"])
+def test_compressed_attempts_at_an_output_are_removed(mode: Literal["tool", "prompted"], tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/memory.db"
+
+    async def main() -> None:
+        memory = SqlMemory(url, "k", window=10)
+        left = await left_by_attempts(memory, mode)
+        assert left == await left_by_attempts(InMemoryMemory(), mode)
+        assert not [text for text in left if "bad" in text or "{}" in text] and len(left) == await memory.count()
+        await memory.close()
 
     asyncio.run(main())

@@ -8,6 +8,7 @@ the end     `remove_traces`, however the run has ended
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from pydantic_core import to_json
@@ -18,7 +19,7 @@ from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.steering import end_or_go_on, go_on
 from agentscope_rx.agent.removing import remove_from_memory
 from agentscope_rx.agent.run import Done, Run, Stage
-from agentscope_rx.agent.structured_output.cleanup import without_calls, without_traces
+from agentscope_rx.agent.structured_output.cleanup import has_all_traces, without_calls, without_traces
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.structured_output.state import StructuredOutputState, Verdict
 from agentscope_rx.errors import BadRequestError, StructuredOutputError, UnsupportedOptionError
@@ -210,7 +211,22 @@ def remove_traces(run: Run, output: StructuredOutputState) -> Flow[Event]:
 
         return remove_from_memory(run, history, removed, replaced, defer(done))
 
-    return run.history().pipe(concat_map(remove))
+    return run.history().pipe(concat_map(partial(_with_traces, run, output)), concat_map(remove))
+
+
+def _with_traces(run: Run, output: StructuredOutputState, history: Sequence[Msg]) -> Flow[Sequence[Msg]]:
+    """The history if all traces are in it, else the whole conversation.
+
+    A memory in a database may have left out what was compressed during the run.
+    """
+    if has_all_traces(history, output.calls, output.attempts):
+        return just(history)
+    memory = run.memory
+
+    def whole(count: int) -> Flow[Sequence[Msg]]:
+        return just(history) if count <= len(history) else memory.get_memory()
+
+    return memory.count().pipe(concat_map(whole))
 
 
 def _plain_reason(output: StructuredOutputState) -> GenerateReason:

@@ -36,6 +36,12 @@ def without_traces(
     return tuple(replaced), tuple(removed)
 
 
+def has_all_traces(history: Sequence[Msg], calls: Collection[str], attempts: Collection[str]) -> bool:
+    """True if these calls and attempts are all among the messages."""
+    missing = set(attempts).difference(message.id for message in history)
+    return not missing and set(calls) <= {call.id for message in history for call in message.tool_calls}
+
+
 def without_calls(message: Msg, calls: Collection[str]) -> Msg:
     """The message without these calls and their results; itself if it has none of them."""
     kept = tuple(block for block in message.content if not _is_of(block, calls))
