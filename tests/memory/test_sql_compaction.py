@@ -9,9 +9,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from agentscope_rx import InMemoryMemory, Memory, ReActAgent, StructuredOutput, ToolUseBlock, tool
+from agentscope_rx import InMemoryMemory, Memory, Msg, ReActAgent, StructuredOutput, ToolUseBlock, tool
+from agentscope_rx.events import PostActingEvent
 from agentscope_rx.memory import TokenWindow
 from agentscope_rx.memory.sql import SqlMemory
+from agentscope_rx.messages import TRANSIENT
 from agentscope_rx.testing.scripted_model import ScriptedModel, ScriptedRequest
 from tests.agent.compacting import Compacts, summarized, texts
 
@@ -94,5 +96,46 @@ def test_compressed_attempts_at_an_output_are_removed(mode: Literal["tool", "pro
         assert left == await left_by_attempts(InMemoryMemory(), mode)
         assert not [text for text in left if "bad" in text or "{}" in text] and len(left) == await memory.count()
         await memory.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("enqueued", [False, True], ids=["one input", "further inputs"])
+def test_transient_messages_are_removed_far_back(enqueued: bool, tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/memory.db"
+
+    async def main() -> None:
+        memory = SqlMemory(url, "k", window=10)
+        compacts = Compacts(lambda request: summarized(request, 4, f"summary {request.iteration}"), above=15)
+        turns = [ToolUseBlock(f"c{number}", "weather", {"city": "Oslo"}) for number in range(60)]
+        agent = ReActAgent(
+            "F", ScriptedModel(*turns, "done"), tools=[sunny], memory=memory, max_iters=70, hooks=[compacts]
+        )
+        acted = 0
+        async for event in agent.stream("hi"):
+            acted += isinstance(event, PostActingEvent)
+            if isinstance(event, PostActingEvent) and acted == 2:
+                await memory.add([Msg.assistant("note", "F")], marks=[TRANSIENT])
+            if isinstance(event, PostActingEvent) and acted == 50 and enqueued:
+                agent.enqueue("more")
+        left = texts([message async for message in memory.read()])
+        assert "note" not in left and await memory.count() == len(left)
+        await memory.close()
+
+    asyncio.run(main())
+
+
+def test_transient_messages_of_a_killed_process_far_back(tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/memory.db"
+
+    async def main() -> None:
+        memory = SqlMemory(url, "k", window=10)
+        await memory.add([Msg.user("note")], marks=[TRANSIENT])
+        await memory.add([Msg.user(f"more {number}") for number in range(50)])
+        other = SqlMemory(url, "k", window=10)
+        left = texts([message async for message in other.read()])
+        assert "note" not in left and await other.count() == len(left) == 50
+        await memory.close()
+        await other.close()
 
     asyncio.run(main())

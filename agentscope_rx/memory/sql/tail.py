@@ -2,10 +2,11 @@
 
     needed, if they are older | the newest messages
 
-Needed are: the messages of calls that have no result yet, the last user message, and the message that carries the
-summary. The newest are at least the window, and at most about twice as many: they grow with the conversation, and are
-cut back to the window, never between a call and its results, and never within what follows the last user message. Of
-that, only what a summary stands for may go: so a run of any length that compacts its conversation keeps a short tail.
+Needed are: the messages of calls that have no result yet, the last user message, the message that carries the summary,
+and transient messages, which the end of the run removes. The newest are at least the window, and at most about twice as
+many: they grow with the conversation, and are cut back to the window, never between a call and its results, and never
+within what follows the last user message. Of that, only what a summary stands for may go: so a run of any length that
+compacts its conversation keeps a short tail.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Needed:
     """The positions that `get` reads although they are old, and what is known of the whole conversation."""
 
     groups: tuple[int, ...] = ()
-    """Those of calls without a result, and of the group of the message that carries the summary, with their results."""
+    """Calls without a result, the group of the message that carries the summary, and transient messages."""
     user: int | None = None
     summary: int | None = None
     marked: bool = False
@@ -91,6 +92,8 @@ class Tail:
         carrier = summary_carrier(messages)
         at = next((n for n, message in enumerate(messages) if message is carrier), None)
         whole = {n for group in groups(messages) if group.open or at in group.members for n in group.members}
+        gone = {id(message) for message in transient_in(messages)}
+        whole.update(n for n, message in enumerate(messages) if id(message) in gone)
         return Needed(
             tuple(sorted(rows[n].position for n in whole)),
             next(users, None),
