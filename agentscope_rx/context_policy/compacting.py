@@ -127,6 +127,7 @@ class Pass:
         self._keep: int = goal.keep_rounds
         self._protected = protected_ids(request, goal.keep_rounds, self._history)
         self._view = sent_view(self._history)
+        self._asked: Sequence[Msg] = self._view
         self._tokens: int = sizes.sum(self._view)
         self._replaced: dict[str, Msg] = {}
         self._events: list[ContextEvent] = []
@@ -260,7 +261,8 @@ class Pass:
     def _event(self, step: str, view: Sequence[Msg], tokens: int, error: str = "") -> ContextEvent:
         sizes = self._sizes
         model, usage = self._spent_by_now()
-        uncached = 0 if error else sizes.sum(view[same_beginning(self._view, view) :])
+        # (what the steps before have left was never sent)
+        uncached = 0 if error else sizes.sum(view[same_beginning(self._asked, view) :])
         return ContextEvent(
             source=self._request.source,
             step=step,

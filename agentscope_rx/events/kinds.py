@@ -379,7 +379,8 @@ class ContextEvent(Event):
 
     The sizes are those of the messages that a request sends, before and after the step; `counted` is True if the
     provider or a tokenizer has counted the tokens, False if they are estimated. `uncached` is the number of tokens
-    behind the first change: a prompt cache does not have them any more. A step with an `error` has changed nothing.
+    behind the first change, by this step or one before it: a prompt cache does not have them any more. That of the last
+    step counts for the compaction. A step with an `error` has changed nothing, and 0 uncached tokens.
     `usage` are the tokens of the model call that the step has made, by `model_name` ('' is the agent's model): they
     count for the run and its limits, as one model call.
     """

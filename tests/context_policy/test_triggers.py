@@ -432,3 +432,27 @@ def test_a_hook_takes_a_policy_or_its_options() -> None:
         CompactionHook(3)  # pyright: ignore[reportArgumentType]
     assert [tool.name for tool in CompactionHook().tools()] == ["compact_context", "read_result"]
     assert CompactionHook(strategies=[Shorten()], tool=False).tools() == () and CompactionHook().priority == 10
+
+
+class ShortenOne(Shorten):
+    """Shortens one result."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+
+    def apply(self, context: StrategyContext) -> Sequence[Msg]:
+        return [new for each in context.history if each.id == self.name and (new := self._short(each)) is not None]
+
+
+@pytest.mark.parametrize("order", [("r2", "r9"), ("r9", "r2")])
+def test_uncached_counts_from_the_first_change_of_all_steps(order: tuple[str, str]) -> None:
+    history = conversation(14)
+    policy = ContextPolicy([ShortenOne(order[0]), ShortenOne(order[1])], max_tokens=1_000, target=0.01, trigger=0.02)
+    compaction = compacted(policy, asked(history))
+    before, after = sent_view(history), sent_view(written(history, compaction))
+    place = next(n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0].content != pair[1].content)
+    assert before[place].id == "r2"
+    first, last = (each for each in compaction.events if each.step in order)
+    assert last.uncached == sum(map(COUNT.message, after[place:])) and (first.uncached > last.uncached) is (
+        order[0] == "r2"
+    )
