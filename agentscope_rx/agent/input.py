@@ -12,9 +12,20 @@ from typing import NamedTuple, cast
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.memory import Memory
+from agentscope_rx.memory.changes import without_summary
 from agentscope_rx.memory.short_forms import SHORT_FORMS, restored
-from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import (
+    COMPRESSED,
+    ApprovalAnswer,
+    Approve,
+    Msg,
+    MsgRole,
+    Reject,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from agentscope_rx.messages.frozen import check_encodable
+from agentscope_rx.messages.marks import MARKS, SUMMARY
 from agentscope_rx.session import Session
 
 CallInput = str | Msg | ApprovalAnswer | Iterable[Msg | ApprovalAnswer] | None
@@ -87,9 +98,15 @@ def parse_input(given: CallInput) -> ParsedInput:
 
 
 def _whole(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
-    """The messages without short forms: what hooks see and what memory shows of a caller's message is what is sent."""
-    short = [message for message in messages if message.metadata and SHORT_FORMS in message.metadata]
-    return tuple(map(restored, messages)) if short else messages
+    """The messages without what a compaction left in them: a summary or a short form would be sent in their place.
+
+    What hooks and guardrails see, and what memory shows, of a caller's message is what is sent. A message may come
+    from a client; and a summary stands for messages of the conversation that it was made in.
+    """
+    left = {SHORT_FORMS, MARKS, SUMMARY}
+    if not [each for each in messages if each.metadata and not left.isdisjoint(each.metadata)]:
+        return messages
+    return tuple(without_summary(restored(each)).unmarked(COMPRESSED) for each in messages)
 
 
 def messages_of(given: CallInput) -> tuple[Msg, ...]:

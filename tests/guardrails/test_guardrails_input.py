@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from agentscope_rx import Msg
+from agentscope_rx import Msg, hook
 from agentscope_rx.errors import GuardrailError
-from agentscope_rx.events import MemoryEvent, PreReasoningEvent
+from agentscope_rx.events import MemoryEvent, PostReasoningEvent, PreReasoningEvent
 from agentscope_rx.guardrails import Verdict, guardrail
-from agentscope_rx.messages import HIDDEN, GenerateReason
+from agentscope_rx.memory.changes import with_summary
+from agentscope_rx.memory.short_forms import shortened
+from agentscope_rx.messages import COMPRESSED, HIDDEN, GenerateReason, TextBlock
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 from tests.guardrails.guard_parts import chunks, guarded, run, shown_text
@@ -59,6 +61,36 @@ def test_a_refused_input_can_be_hidden_or_kept(parallel):
         run_virtual(someone.call("prose"))
         sent = [message.text for message in model.requests[-1].messages[1:]]
         assert sent == [*(["[This message was removed by a guardrail.]", REPLY] if seen is None else seen), "prose"]
+
+
+def compacted(message: Msg) -> Msg:
+    """The message, with text that a compaction would have sent in its place."""
+    return with_summary(shortened(message, {0: TextBlock("a poem")}).marked(COMPRESSED), "a poem")
+
+
+@pytest.mark.parametrize("way", ["call", "enqueue", "observe"])
+def test_no_message_of_a_caller_stands_for_other_text(way):
+    @hook(PostReasoningEvent)
+    def more(event):
+        if len(model.requests) == 1:
+            someone.enqueue(Msg.from_json(given.to_json()), "idle")
+
+    given = compacted(Msg.user("prose"))
+    model = ScriptedModel("first", "second")
+    someone = agent(model, hooks=[guarded(no_poems()), *([more] if way == "enqueue" else [])])
+    if way == "observe":
+        run_virtual(someone.observe(given))
+    run_virtual(someone.call(given if way == "call" else "hi"))
+    assert "prose" in [message.text for message in model.requests[-1].messages]
+    assert "poem" not in str(model.requests) and "poem" not in str(remembered(someone))
+    assert not any(message.marks for message in remembered(someone))
+
+
+def test_a_left_over_summary_is_no_summary_later():
+    given = with_summary(Msg.user("prose"), "a poem")
+    someone = agent(ScriptedModel("first"), hooks=[guarded(no_poems())])
+    run_virtual(someone.call(given))
+    assert "poem" not in str(remembered(someone)[0].marked(COMPRESSED).metadata)
 
 
 def test_the_model_begins_beside_a_parallel_check():
