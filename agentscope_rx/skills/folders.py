@@ -7,8 +7,11 @@ and hidden files are left out. A sub-folder whose SKILL.md cannot be used is a p
 from __future__ import annotations
 
 import os
+import time
 from abc import abstractmethod
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from agentscope_rx.errors import ConfigurationError, SkillError, WorkspaceError
 from agentscope_rx.skills.skill import FILE_NAME, info_of_text
@@ -28,6 +31,10 @@ from agentscope_rx.tools.files.workspace import Workspace
 
 SKILLS = "skills"
 """The folder of a workspace that has its skills."""
+SETTLING: Final = 3.0
+"""File systems count time in steps, at most 2 seconds (FAT): two changes of a file within one step look the same."""
+
+_clock = time.time
 
 
 def user_folder() -> Path:
@@ -47,7 +54,7 @@ class _Folder(SkillSource):
         """A path below the folder, for people."""
 
     def stamp(self) -> object:
-        """Inode, times and size of each SKILL.md."""
+        """Inode, times and size of each SKILL.md; the text too, while a change may give it the same times."""
         opened = self._opened()
         return None if opened is None else _stamp(*opened)
 
@@ -209,8 +216,18 @@ def _stamp(workspace: Workspace, path: str) -> object:
                     with folder.open_folder(each.name) as inner:
                         seen = inner.stat(FILE_NAME)
                     found.append((seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size))
+                    if _clock() - max(seen.st_mtime_ns, seen.st_ctime_ns) / 1e9 <= SETTLING:
+                        found.append(_text_of(workspace, f"{path}/{each.name}/{FILE_NAME}"))
                 except OSError as error:
                     found.append(error.errno)
     except WorkspaceError as error:
         return error.reason
     return found
+
+
+def _text_of(workspace: Workspace, path: str) -> bytes | None:
+    """A hash of the file; None if it cannot be read, which the scan reports."""
+    try:
+        return sha256(workspace.read(path.removeprefix("/"), MAX_TEXT)).digest()
+    except WorkspaceError:
+        return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +24,7 @@ from agentscope_rx.skills import (
 )
 from agentscope_rx.skills.folders import user_folder
 from agentscope_rx.tools.files import Workspace
+from agentscope_rx.tools.files.dirfd import Folder
 from tests.skills.parts import TRIP, installed, put, put_skill, skill_text
 
 
@@ -169,7 +172,34 @@ def test_skills_in_code_come_first(tmp_path: Path):
     assert skills.by_name["hello"].source == "code" and len(skills.shadowed) == 1
 
 
-def test_a_catalog_reads_again_what_has_changed(tmp_path: Path):
+def in_one_step(status: os.stat_result) -> SimpleNamespace:
+    """The status of a file that was written at 1000 s."""
+    values = {name: getattr(status, name) for name in dir(status) if name.startswith("st_")}
+    return SimpleNamespace(**values | {"st_mtime_ns": 1000 * 10**9, "st_ctime_ns": 1000 * 10**9})
+
+
+def test_a_skill_written_twice_in_one_step_of_time_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    put_skill(tmp_path, "abc", description="one")
+    file = tmp_path / "abc" / "SKILL.md"
+    real = Folder.stat
+    clock = [1000.0]
+    monkeypatch.setattr(Folder, "stat", lambda folder, name: in_one_step(real(folder, name)))
+    monkeypatch.setattr("agentscope_rx.skills.folders._clock", lambda: clock[0])
+
+    def described(catalog: SkillCatalog = SkillCatalog(tmp_path)) -> str:
+        return catalog.read().by_name["abc"].info.description
+
+    assert described() == "one"
+    file.write_text(file.read_text().replace("one", "two"))
+    assert described() == "two"
+    file.write_text(file.read_text().replace("two", "six"))
+    clock[0] = 1004.0
+    assert described() == "six"
+
+
+def test_a_catalog_reads_again_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    started = time.time()
+    monkeypatch.setattr("agentscope_rx.skills.folders._clock", lambda: started)
     one, two = tmp_path / "one", tmp_path / "two"
     put_skill(one, "abc")
     put_skill(two, "xyz")
