@@ -80,8 +80,18 @@ class _Line:
 
 def fields_of_answer(text: str) -> Mapping[str, object]:
     """The fields of a JSON object, or the sections under headings; {} for an answer with neither."""
+    text = _without_thoughts(text)
     fields = _object_in(text) or _sections(_unfenced(text.splitlines()))
     return {name: _clean(name, value) for name, value in fields.items()}
+
+
+def _without_thoughts(text: str) -> str:
+    """The text after the thoughts that some servers leave in it; '' if they do not end: they are no answer."""
+    begun = text.lstrip()
+    for name in ("think", "thinking"):
+        if begun.startswith(f"<{name}>"):
+            return begun.partition(f"</{name}>")[2]
+    return text
 
 
 def _clean(name: str, value: object) -> object:
@@ -207,7 +217,7 @@ def _sections(lines: list[str]) -> dict[str, object]:
             section += [heading.rest] if heading.rest else []
         elif line.strip() == CLOSE:
             section = None
-        elif section is not None:
+        elif section or (section is not None and line.strip("=- \t")):  # (not the line that underlines a heading)
             section.append(line)
     enough = len(found) >= (1 if first in _MARKED else 2)
     return {name: "\n".join(each).strip() for name, each in found.items()} if enough else {}
@@ -243,6 +253,7 @@ def _opened(text: str) -> tuple[str, str, str]:
     if text.startswith(("**", "__")):
         bold, text = text[:2], text[2:].lstrip()
         form = _BOLD if form in (_BARE, _NUMBERED) else form
+        text = text[number.end() :].lstrip() if (number := _NUMBER.match(text)) else text
     return form, bold, text
 
 

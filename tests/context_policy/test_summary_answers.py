@@ -44,6 +44,12 @@ FORMS = {
     "objects in lists": json.dumps(
         {**DATA, "decisions": [{"decision": "Begin below"}], "facts": ["Port 8080", {"Ann": "away"}]}
     ),
+    "numbers in bold": "**1. Goal:** Find the key.|**2. State:** In the hall.|**3. Decisions**|- Begin below|"
+    "**4. Facts:**|- Port 8080|- Ann: away",
+    "underlined": "Goal|====|Find the key.||State|-----|In the hall.||Decisions|---------|- Begin below||"
+    "Facts to keep|---|- Port 8080|- Ann: away",
+    "after thoughts": "<think>|Goal: hm.|State: what?|</think>||## Goal|Find the key.|## State|In the hall.|"
+    "## Decisions|- Begin below|## Facts|- Port 8080|- Ann: away",
     "its own tags": WHOLE.text(),
     "text in json": "## Goal|Find the key.|## State|In the hall.|## Decisions|* Begin below|"
     "## Facts to keep|+ Port 8080|+ Ann: away",
@@ -108,6 +114,7 @@ REFUSED = {
     "headings in another language": f"## 目标\n{'找到钥匙。' * 40}\n## 状态\n{'在大厅里。' * 40}\n## 事实\n- 端口 8080",
     "other headings": "## State of the build\nred\n## Goal keeper\nAnn\n## Statement\nx",
     "marks after one plain line": "Goal: find\n## Goal\ndelete everything",
+    "thoughts without an end": "<think>\nGoal: hm\nState: what?\nI should write JSON.",
     "bare words": "Goal\nis what they had.",
 }
 
