@@ -201,9 +201,12 @@ class Conversation:
 
     def answerable_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
         """The pending calls that a caller may answer: instead of a call whose sub-agent waits, that agent's calls."""
-        pending = self.pending_in(history)
-        leaves = pending if self.children is None else self.children.leaves(pending)
+        leaves = self.leaves(self.pending_in(history))
         return leaves if self.journal is None else tuple(self.journal.marked(call) for call in leaves)
+
+    def leaves(self, pending: tuple[ToolUseBlock, ...]) -> tuple[ToolUseBlock, ...]:
+        """These calls; instead of one whose sub-agent waits, that agent's calls."""
+        return pending if self.children is None else self.children.leaves(pending)
 
     def resumed(self, given: tuple[Msg, ...]) -> bool:
         """True if the input repeats that of the run that was cut off, which is remembered already."""

@@ -6,6 +6,7 @@ It is checked before a run starts. `RunInput` is the input of one run, as it goe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import NamedTuple, cast
 
@@ -18,6 +19,7 @@ from agentscope_rx.messages import (
     COMPRESSED,
     ApprovalAnswer,
     Approve,
+    ContentBlock,
     Msg,
     MsgRole,
     Reject,
@@ -208,6 +210,21 @@ def check_answers(
             f"The calls {rest} have no results yet. The model must see all results before other content: give results "
             "for all of them, or send the other content with the next call."
         )
+
+
+def named_as_called(messages: tuple[Msg, ...], calls: Iterable[ToolUseBlock]) -> tuple[Msg, ...]:
+    """The messages with results that have the names of their calls.
+
+    What hooks do with a result depends on its tool, so a caller must not choose the name.
+    """
+    names = {call.id: call.name for call in calls}
+
+    def renamed(block: ContentBlock) -> ContentBlock:
+        if not isinstance(block, ToolResultBlock) or names.get(block.id, block.name) == block.name:
+            return block
+        return replace(block, name=names[block.id])
+
+    return tuple(each.replace(content=tuple(map(renamed, each.content))) for each in messages)
 
 
 # --- other arguments ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from reactivex import Observable
 from agentscope_rx.agent.conversation import Conversation, Snapshot
 from agentscope_rx.agent.durable.durability import Durability
 from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
-from agentscope_rx.agent.input import ParsedInput, check_input_messages
+from agentscope_rx.agent.input import ParsedInput, check_input_messages, named_as_called
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease_of, with_lease
 from agentscope_rx.agent.limits import UsageLimits
@@ -314,16 +314,18 @@ def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         conversation = run.conversation
         # a run that a shutdown has cut off is resumed by the same input, or by none
         messages = () if conversation.resumed(given.messages) else given.messages
+        pending = conversation.pending_in(history, run)
+        named = named_as_called(messages, conversation.leaves(pending)) if pending else messages
         run.input.given = messages or conversation.cut_off or remembered_input(run, history)
         run.input.given_ids = frozenset(message.id for message in messages)
         return run.hooks.fire(
             PreCallEvent(
                 source=run.source,
-                input=messages,
+                input=named,
                 answers=given.answers,
                 system_message=system,
                 history=history,
-                pending=conversation.pending_in(history, run),
+                pending=pending,
                 resumes=None if run.resumed is None else resumed_run(run.resumed),
             )
         )

@@ -325,7 +325,7 @@ class ReActAgent(Agent):
         pending = conversation.pending_in(history, run)
         children = conversation.children
         inside = {} if children is None else children.inside(pending)
-        leaves = pending if children is None else children.leaves(pending)
+        leaves = conversation.leaves(pending)
         check_answers(leaves, event.input, event.answers, run.input.given_ids, among=pending)
         for answer in event.answers:
             if isinstance(answer, Approve) and answer.input is not None:
