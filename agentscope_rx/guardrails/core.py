@@ -84,10 +84,12 @@ class GuardCore:
                     report_dropped(error, f"on_warning of guardrail {finding.guardrail}")
 
     def refuse(self, message: Msg) -> Msg:
-        """What memory has in the place of an input that was stopped."""
+        """What memory has in the place of an input that was stopped; its results stay, because calls wait for them."""
         if self.refused == "keep":
             return message
-        return message.marked(HIDDEN) if self.refused == "hide" else message.replace(content=(TextBlock(self.notice),))
+        if self.refused == "hide" and not message.tool_results:
+            return message.marked(HIDDEN)
+        return message.replace(content=(*message.tool_results, TextBlock(self.notice)))
 
 
 def settled(outcome: Outcome | Flow[Outcome], settle: Callable[[Outcome], T]) -> T | Flow[T]:

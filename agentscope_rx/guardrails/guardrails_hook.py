@@ -44,9 +44,9 @@ from agentscope_rx.guardrails.tool_checks import ToolChecks
 from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.guardrails.windows import Thinking, WindowOptions
 from agentscope_rx.hooks import Hook, ModelRequest, ToolRequest
-from agentscope_rx.messages import ContentBlock, Msg, MsgRole, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models import ChatResponse
-from agentscope_rx.reactive import Flow, concat_map, flow, from_iterable
+from agentscope_rx.reactive import Flow, concat_map, flow, from_iterable, just
 from agentscope_rx.tools import Tool, ToolEvent
 
 REPLY = "I cannot go on with this: {reason}"
@@ -136,7 +136,7 @@ class GuardrailsHook(Hook):
     def _taken(self, event: PreCallEvent | InputEvent) -> Event | Flow[Event] | None:
         source = event.source
         if self._beside:
-            ids = tuple(self._answers.entry(message) for message in event.input if not message.tool_results)
+            ids = tuple(self._answers.entry(message) for message in event.input if _speaks(message))
             self._core.change(source, lambda state: replace(state, unjudged=(*state.unjudged, *ids)) if ids else state)
         if not event.input or not (self._first or self._results):
             return None
@@ -161,9 +161,17 @@ class GuardrailsHook(Hook):
     def _message(
         self, source: EventSource, checks: Sequence[Guardrail], stop: Callable[[Outcome], object], message: Msg
     ) -> Msg | Flow[Msg]:
-        """The message as it is to be remembered."""
-        if message.tool_results:
+        """The message as it is to be remembered: its words are judged by `checks`, its results by theirs."""
+        if not message.tool_results:
+            return self._said(source, checks, stop, message)
+        if not _speaks(message):
             return self._brought(source, message)
+        said = just(message).pipe(concat_map(partial(self._said, source, checks, stop)))
+        return flow(said.pipe(concat_map(partial(self._brought, source))))
+
+    def _said(
+        self, source: EventSource, checks: Sequence[Guardrail], stop: Callable[[Outcome], object], message: Msg
+    ) -> Msg | Flow[Msg]:
 
         def settle(outcome: Outcome) -> Msg:
             self._core.report(outcome.findings)
@@ -237,8 +245,14 @@ class GuardrailsHook(Hook):
             return ()
         stops = {run: stop for run, stop in state.stops.items() if run != source.run_id}
         self._core.change(source, lambda state: replace(state, refused=(), stops=stops))
-        refused = [message for message in history if message.id in state.refused and message.role is not MsgRole.TOOL]
+        refused = [message for message in history if message.id in state.refused]
         return [new for message in refused if (new := self._core.refuse(message)) is not message]
+
+
+def _speaks(message: Msg) -> bool:
+    """True if the message is not only results."""
+    results = message.tool_results
+    return not results or len(results) < len(message.content)
 
 
 def _check_options(**options: str) -> None:

@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
-from agentscope_rx import Msg, hook
+from agentscope_rx import Msg, ToolSuspend, hook, tool
 from agentscope_rx.errors import GuardrailError
 from agentscope_rx.events import MemoryEvent, PostReasoningEvent, PreReasoningEvent
 from agentscope_rx.guardrails import Verdict, guardrail
+from agentscope_rx.guardrails.core import Refused
 from agentscope_rx.memory.changes import with_summary
 from agentscope_rx.memory.short_forms import shortened
-from agentscope_rx.messages import COMPRESSED, HIDDEN, GenerateReason, TextBlock
-from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
+from agentscope_rx.messages import COMPRESSED, HIDDEN, GenerateReason, MsgRole, TextBlock, ToolResultBlock
+from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 from tests.guardrails.guard_parts import chunks, guarded, run, shown_text
 
@@ -212,3 +213,37 @@ def test_two_hooks_have_their_own_checks_beside_the_model(first):
         assert watched.reply == ("Fine." if reason is None else f"I cannot go on with this: {reason}")
         assert texts(someone)[0] == ("prose" if reason is None else "[This message was removed by a guardrail.]")
         assert hooks[0]._core.live == {} == hooks[1]._core.live
+
+
+@tool
+def fetch(url: str) -> str:
+    """Read a page."""
+    raise ToolSuspend("later")
+
+
+@pytest.mark.parametrize("role", [MsgRole.USER, MsgRole.TOOL])
+@pytest.mark.parametrize("refused", ["notice", "hide", "keep"])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_words_beside_a_result_are_judged(role: MsgRole, refused: Refused, parallel: bool):
+    model = ScriptedModel(call("fetch", url="x"), "never shown", "third")
+    someone = agent(model, tools=[fetch], hooks=[guarded(no_poems(parallel=parallel), refused=refused)])
+    (pending,) = run_virtual(someone.call("hi")).pending_calls
+    words = TextBlock("a poem")
+    given = Msg("user", [ToolResultBlock(pending.id, "fetch", "the page"), words], role)
+    assert run_virtual(someone.call(given)).text == REPLY
+    assert not someone.conversation().pending
+    kept = remembered(someone)[2]
+    left = words if refused == "keep" else TextBlock("[This message was removed by a guardrail.]")
+    assert kept.tool_results[0].text == "the page" and kept.content[1:] == (left,)
+
+
+def test_a_result_beside_words_is_judged():
+    @guardrail("tool_result")
+    def clean(request):
+        return Verdict.replace("clean")
+
+    someone = agent(ScriptedModel(call("fetch", url="x"), "done"), tools=[fetch], hooks=[guarded(no_poems(), clean)])
+    (pending,) = run_virtual(someone.call("hi")).pending_calls
+    given = Msg.user([ToolResultBlock(pending.id, "fetch", "the page"), TextBlock("prose")])
+    assert run_virtual(someone.call(given)).text == "done"
+    assert (remembered(someone)[2].tool_results[0].text, remembered(someone)[2].text) == ("clean", "prose")
