@@ -26,8 +26,8 @@ from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.memory.short_forms import sent_form
 from agentscope_rx.memory.views import sent, summary_carrier
 from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, ChatUsage, Msg, MsgRole
-from agentscope_rx.messages.history import same_beginning
-from agentscope_rx.messages.marks import SUMMARY, summary_in
+from agentscope_rx.messages.history import numbers_of, same_beginning
+from agentscope_rx.messages.marks import summary_in
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.reactive import Flow, catch, empty, flat_map_iterable, flow, just, then, throw
 
@@ -72,21 +72,22 @@ def sent_view(history: Sequence[Msg]) -> Sequence[Msg]:
 
 
 def _relevant(request: CompactionRequest) -> list[Msg]:
-    """The messages of the memory that the request sends, and those with a summary: a long past costs little more."""
+    """The messages of the memory that the request sends, and the one with the summary: a long past costs nothing."""
     history = request.history
-    sent_ids = {message.id for message in request.messages}
-    if len({message.id for message in history}) == len(history):
-        shown = {id(message) for message in history if message.id in sent_ids}
-    else:
+    numbers = set(numbers_of(history, {message.id for message in request.messages}))
+    if len({history[number].id for number in numbers}) < len(numbers):
         shown = {id(message) for message in visible(history)}
-    carriers = {id(each): each for each in history if each.metadata and SUMMARY in each.metadata}
-    # (a call without its result would be open)
-    calls = {call.id for each in carriers.values() for call in each.tool_calls}
-    return [
-        each
-        for each in history
-        if id(each) in shown or id(each) in carriers or (calls and any(r.id in calls for r in each.tool_results))
-    ]
+        numbers = {number for number in numbers if id(history[number]) in shown}
+    carrier = summary_carrier(history)
+    if carrier is not None:
+        place = [number for number in numbers_of(history, (carrier.id,)) if history[number] is carrier][-1]
+        numbers.add(place)
+        calls = {call.id for call in carrier.tool_calls}
+        if calls:
+            # (a call without its result would be open)
+            after = enumerate(history[place:], place)
+            numbers.update(number for number, each in after if any(r.id in calls for r in each.tool_results))
+    return [history[number] for number in sorted(numbers)]
 
 
 def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequence[Msg]) -> set[str]:
@@ -108,9 +109,11 @@ def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequenc
             protected.add(message.id)
     for each in last_rounds(rounds_of(history), keep_rounds):
         protected.update(message.id for message in each.messages)
-    ids = [message.id for message in request.history]
-    if len(set(ids)) < len(ids):
-        protected.update(id for id, number in Counter(ids).items() if number > 1)
+    ids = {message.id for message in history}
+    numbers = numbers_of(request.history, ids)
+    if len(numbers) > len(ids):
+        times = Counter(request.history[number].id for number in numbers)
+        protected.update(id for id, number in times.items() if number > 1)
     return protected
 
 

@@ -17,7 +17,7 @@ from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.hooks.error_notes import add_note
 from agentscope_rx.memory.views import summary_carrier
 from agentscope_rx.messages import TRANSIENT, Msg
-from agentscope_rx.messages.history import same_beginning
+from agentscope_rx.messages.history import numbers_of, same_beginning
 from agentscope_rx.reactive import Flow, catch, concat_map, empty, flow, from_awaitable, just, throw
 
 
@@ -56,7 +56,7 @@ def compaction_in(hook: Hook, agent: str, answer: object) -> Flow[Compaction]:
     return answered.pipe(catch(lambda error: throw(add_note(error, hook, "compact", agent))))
 
 
-def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tuple[Msg, ...]:
+def changes_of(hook: Hook, compaction: Compaction, history: Sequence[Msg]) -> tuple[Msg, ...]:
     """The messages that the compaction changes; `HookError` for one that it must not change in this way."""
     new_of: dict[str, Msg] = {}
     for message in compaction.replaced:
@@ -65,7 +65,7 @@ def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tu
         new_of[message.id] = message
     changed: dict[str, Msg] = {}
     missing = set(new_of)
-    for old in [each for each in history if each.id in new_of]:
+    for old in [history[number] for number in numbers_of(history, new_of)]:
         new = new_of[old.id]
         missing.discard(old.id)
         if new.replace(metadata=old.metadata) != old:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
-from agentscope_rx.memory.changes import Change, checked_messages, handed_on
+from agentscope_rx.memory.changes import Change, checked_messages, handed_on, replaced_by
 from agentscope_rx.memory.memory import Memory
 from agentscope_rx.memory.short_forms import SHORT_FORMS
 from agentscope_rx.memory.views import has_marks, summary_carrier
 from agentscope_rx.messages.history import History
 from agentscope_rx.messages.marks import MARKS, check_marks
 from agentscope_rx.messages.msg import Msg
+from agentscope_rx.messages.places import Places
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import new_lock
 
@@ -25,6 +26,8 @@ class InMemoryMemory(Memory):
         self._lock = new_lock()
         # views share the list: it is only appended to, and any other change makes a new list
         self._messages = checked_messages(messages)
+        # those of this list and of the ones before it, as long as messages are only added and replaced
+        self._places = Places()
         self.marked: bool = False
         self._look_for_marks(self._messages)
 
@@ -32,7 +35,7 @@ class InMemoryMemory(Memory):
     def messages(self) -> History:
         """The conversation now."""
         with self._lock:
-            return History(self._messages)
+            return History(self._messages, None, self._places)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -88,8 +91,8 @@ class InMemoryMemory(Memory):
                 count = len(self._messages) - len(kept)
                 carrier = summary_carrier(self._messages) if self.marked else None
                 if carrier is not None and carrier.id in gone and (change := handed_on(kept, carrier)):
-                    kept = _changed(kept, [change])
-                self._messages = kept
+                    kept = [change[1] if message is change[0] else message for message in kept]
+                self._messages, self._places = kept, Places()
                 # (without a mark, such as that of a transient message, requests need not look for them again)
                 self.marked = self.marked and has_marks(kept)
                 return count
@@ -99,10 +102,20 @@ class InMemoryMemory(Memory):
     def clear(self) -> Flow[None]:
         def clear() -> None:
             with self._lock:
-                self._messages = []
+                self._messages, self._places = [], Places()
                 self.marked = False
 
         return _now(clear)
+
+    def replace_all(self, messages: Sequence[Msg]) -> Flow[int]:
+        checked = checked_messages(messages)
+        ids = {message.id for message in checked}
+
+        def change(known: Sequence[Msg]) -> list[Change]:
+            places = self._places.of(known, len(known), ids)
+            return replaced_by([known[number] for number in places], checked)
+
+        return self._replace_each(change) if checked else just(0)
 
     def _replace_each(
         self,
@@ -115,23 +128,25 @@ class InMemoryMemory(Memory):
             with self._lock:
                 changes = change(self._messages)
                 if changes:
-                    self._messages = _changed(self._messages, changes)
+                    self._messages = self._changed(changes)
                     self._look_for_marks([new for _, new in changes])
             return sum(counts(old, new) for old, new in changes)
 
         return _now(replace)
+
+    def _changed(self, changes: Sequence[Change]) -> list[Msg]:
+        """The messages with these changes, found by identity: ids may occur twice."""
+        new_of = {id(old): new for old, new in changes}
+        changed = self._messages.copy()
+        for number in self._places.of(changed, len(changed), {old.id for old, _ in changes}):
+            changed[number] = new_of.get(id(changed[number]), changed[number])
+        return changed
 
     def _look_for_marks(self, messages: Iterable[Msg]) -> None:
         self.marked = self.marked or has_marks(messages)
 
 
 _STORED = just(None)
-
-
-def _changed(messages: Sequence[Msg], changes: Sequence[Change]) -> list[Msg]:
-    """The messages with these changes, found by identity: ids may occur twice."""
-    new_of = {id(old): new for old, new in changes}
-    return [new_of.get(id(message), message) for message in messages]
 
 
 def _now(call: Callable[[], T]) -> Flow[T]:

@@ -46,11 +46,14 @@ def sent(messages: Sequence[Msg]) -> Sequence[Msg]:
     return view_of(messages).messages if has_marks(messages) else messages
 
 
-def view_of(messages: Sequence[Msg]) -> View:
-    """The messages that a request sends, as `sent`, and the number of those that no `window` leaves out."""
+def view_of(messages: Sequence[Msg], before: Sequence[Msg] = ()) -> View:
+    """The messages that a request sends, as `sent`, and the number of those that no `window` leaves out.
+
+    `before` is what is sent of settled messages before these (see `settled`).
+    """
     carrier = summary_carrier(messages)
     chosen, waiting = _sort_out(messages, summarized=carrier is not None)
-    kept = in_sent_form(chosen)
+    kept = in_sent_form([*before, *chosen] if before else chosen)
     head = system_head(kept)
     if carrier is None:
         return View(kept, head, waiting)
@@ -136,6 +139,28 @@ def _sort_out(messages: Sequence[Msg], *, summarized: bool) -> tuple[Sequence[Ms
             waiting = waiting or waits
         start, part, left_out = number + 1, [], 0
     return kept, waiting
+
+
+def settled(messages: Sequence[Msg], end: Msg) -> int:
+    """The greatest number of messages before `end`, from the first one on, that have the results of all their calls.
+
+    What is sent of them does not depend on those that follow, but for the summary.
+    """
+    waiting: dict[str, int] = {}
+    number = 0
+    for at, message in enumerate(messages, 1):
+        if message is end:
+            break
+        for block in message.content:
+            if type(block) is ToolUseBlock and message.role is MsgRole.ASSISTANT:
+                waiting[block.id] = waiting.get(block.id, 0) + 1
+            elif type(block) is ToolResultBlock and block.id in waiting:
+                waiting[block.id] -= 1
+                if not waiting[block.id]:
+                    del waiting[block.id]
+        if not waiting:
+            number = at
+    return number
 
 
 def _run(messages: Sequence[Msg], dropped: set[int], start: int) -> tuple[int, bool]:
@@ -230,8 +255,11 @@ def without_transient(messages: Sequence[Msg]) -> Sequence[Msg]:
 
 def summary_carrier(messages: Sequence[Msg]) -> Msg | None:
     """The compressed message that carries the summary: the latest, if there are several."""
-    found = [message for message in messages if message.metadata and SUMMARY in message.metadata]
-    return next((message for message in reversed(found) if summary_in(message.metadata)), None)
+    # (the latest messages first: a long past is not looked through)
+    for message in reversed(messages[:]):
+        if message.metadata and SUMMARY in message.metadata and summary_in(message.metadata):
+            return message
+    return None
 
 
 def summary_message(carrier: Msg) -> Msg:

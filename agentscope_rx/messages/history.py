@@ -13,6 +13,7 @@ from typing import overload
 
 from agentscope_rx.messages.blocks import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.msg import Msg, MsgRole
+from agentscope_rx.messages.places import Places
 
 
 class History(Sequence[Msg]):
@@ -21,11 +22,14 @@ class History(Sequence[Msg]):
     The owner of the list may append to it, but must make a new list for any other change.
     """
 
-    __slots__ = ("_length", "_messages")
+    __slots__ = ("_length", "_messages", "_places")
 
-    def __init__(self, messages: list[Msg] | None = None, length: int | None = None) -> None:
+    def __init__(
+        self, messages: list[Msg] | None = None, length: int | None = None, places: Places | None = None
+    ) -> None:
         self._messages = messages if messages is not None else []
         self._length = len(self._messages) if length is None else length
+        self._places = places
 
     def __len__(self) -> int:
         return self._length
@@ -59,6 +63,12 @@ class History(Sequence[Msg]):
     def is_of(self, other: History) -> bool:
         """True if both are views of one list: the shorter one is the beginning of the other."""
         return self._messages is other._messages
+
+    def numbers_of(self, ids: Collection[str]) -> list[int]:
+        """As the function `numbers_of`; in the time for these ids, if the owner of the list keeps their places."""
+        if self._places is None:
+            return _numbers_of(self, ids)
+        return self._places.of(self._messages, self._length, ids)
 
     def __repr__(self) -> str:
         return f"History({self._length} messages)"
@@ -110,6 +120,15 @@ def _same(one: Sequence[Msg], other: object) -> bool:
         return NotImplemented
     items: Sequence[object] = other  # pyright: ignore[reportUnknownVariableType]
     return len(items) == len(one) and all(a == b for a, b in zip(one, items, strict=True))
+
+
+def numbers_of(messages: Sequence[Msg], ids: Collection[str]) -> list[int]:
+    """The indexes of the messages with one of these ids, in order; an id may occur several times."""
+    return messages.numbers_of(ids) if isinstance(messages, History) else _numbers_of(messages, ids)
+
+
+def _numbers_of(messages: Sequence[Msg], ids: Collection[str]) -> list[int]:
+    return [number for number, message in enumerate(messages) if message.id in ids]
 
 
 def same_beginning(one: Sequence[Msg], other: Sequence[Msg]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -43,6 +44,12 @@ def test_a_growing_view_equals_one_that_is_made_anew(messages: list[Msg], data: 
             chosen = kept[data.draw(st.integers(0, len(kept) - 1))]
             mark = data.draw(st.sampled_from([HIDDEN, COMPRESSED, TRANSIENT]))
             memory.replace(chosen.unmarked(mark) if mark in chosen.marks else chosen.marked(mark)).run()
+        if data.draw(st.integers(0, 2)) == 0:
+            # as compactions do: the oldest messages, a few of them kept
+            stop = data.draw(st.integers(1, len(memory)))
+            kept = data.draw(st.sets(st.integers(0, stop - 1), max_size=2))
+            if chosen := [each.id for number, each in enumerate(memory.messages[:stop]) if number not in kept]:
+                memory.compress(chosen, f"the past until {stop}").run()
         now = memory.messages
         assert view.of(now) == view_of(now)
         assert view.of(now).messages is view.of(now).messages, "the same without a change"
@@ -73,11 +80,14 @@ def calls_of(function: Callable[[History], object], history: History) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
+    # a collection would call what waits for the end of messages of other tests
+    gc.disable()
     sys.setprofile(note)
     try:
         function(history)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return count
 
 
@@ -100,6 +110,49 @@ def test_the_thousandth_round_costs_as_much_as_the_tenth(what: str):
         history = History(messages, len(messages))
         costs.append(calls_of(view.of, history))
     assert costs[999] == costs[9] and costs[990] == costs[10]
+
+
+def test_the_hundredth_compaction_costs_what_the_tenth_did():
+    """In steps of the interpreter within the view: loops over the past would count, too."""
+    memory, view = InMemoryMemory([Msg.user("question")]), GrowingView()
+    costs: list[int] = []
+    for number in range(100):
+        for at in range(10):
+            call = ToolUseBlock(f"c{number}-{at}", "look", {})
+            result = ToolResultBlock(call.id, "look", (TextBlock("x"),))
+            memory.add([Msg.assistant([call], "Friday"), Msg.tool(result)]).run()
+        view.of(memory.messages)
+        *rest, last = [
+            each.replace(metadata={"memory_marks": [COMPRESSED]})
+            for each in memory.messages[-min(len(memory) - 1, 25) : -4]
+        ]
+        carrier = last.replace(metadata={**last.metadata, "memory_summary": f"{number}"})
+        memory.replace_all([*rest, carrier]).run()
+        now = memory.messages
+        costs.append(steps_of(view.of, now))
+        assert view.of(now) == view_of(now)
+    assert costs[99] == costs[9]
+
+
+def steps_of(function: Callable[[History], object], history: History) -> int:
+    """The number of steps of the interpreter that the function takes, those of comprehensions included."""
+    count = 0
+
+    def note(frame: FrameType, event: str, arg: object) -> object:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return note
+
+    before = sys.gettrace()
+    gc.disable()
+    sys.settrace(note)
+    try:
+        function(history)
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return count
 
 
 def test_a_window_of_a_growing_view_costs_what_it_sends():
