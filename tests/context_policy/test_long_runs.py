@@ -153,6 +153,43 @@ def test_compactions_cost_the_same_after_a_long_past(kept: bool) -> None:
     assert calls(2_000) < 1.02 * calls(20)
 
 
+def test_the_past_is_not_looked_through_again() -> None:
+    """In steps of the interpreter, from the second compaction on: loops over all messages would count, too."""
+
+    def steps(rounds: int) -> int:
+        counted = [0]
+
+        def count(frame: FrameType, event: str, argument: object) -> object:
+            if "/agentscope_rx/" not in frame.f_code.co_filename:
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            counted[0] += event == "opcode"
+            return count
+
+        model = Explorer(50)
+
+        @hook(PreReasoningEvent)
+        def begin(event: PreReasoningEvent) -> None:
+            # (the end of a run looks for transient messages once)
+            sys.settrace(count if 1 <= model.summaries < 4 else None)
+
+        agent = explorer(model, CompactionHook(max_tokens=BUDGET), rooms_tool(large), begin)
+
+        async def main() -> None:
+            await agent.memory.add(past(rounds, kept=True))
+            before = sys.gettrace()
+            try:
+                await agent.call(Msg.user("Look at every room. What was in room 3?", "Ann"))
+            finally:
+                sys.settrace(before)
+
+        run_virtual(main())
+        assert model.summaries >= 4
+        return counted[0]
+
+    assert steps(500) < 1.01 * steps(20)
+
+
 def past(rounds: int, *, kept: bool) -> list[Msg]:
     """A conversation that a summary stands for, but for its question."""
     messages = [each.replace(id=f"past-{each.id}") for each in conversation(rounds)]
