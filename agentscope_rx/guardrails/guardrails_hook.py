@@ -45,6 +45,7 @@ from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.guardrails.windows import Thinking, WindowOptions
 from agentscope_rx.hooks import Hook, ModelRequest, ToolRequest
 from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models import ChatResponse
 from agentscope_rx.reactive import Flow, concat_map, flow, from_iterable, just
 from agentscope_rx.tools import Tool, ToolEvent
@@ -126,7 +127,15 @@ class GuardrailsHook(Hook):
 
         self._core.change(event.source, begin)
         self._core.run(event.source)
-        return self._taken(event)
+        given = event.input
+        if self._beside and given:
+            # a stop finds its message by the id, which a caller may have chosen: no other message may have it
+            known = {message.id for message in event.history}
+            given = tuple(each.replace(id=new_id()) if each.id in known else each for each in given)
+        if given == event.input:
+            return self._taken(event)
+        changed = event.replace(input=given)
+        return self._taken(changed) or changed
 
     def on_input(self, event: Event) -> Event | Flow[Event] | None:
         """Judge input to the run in progress."""

@@ -247,3 +247,15 @@ def test_a_result_beside_words_is_judged():
     given = Msg.user([ToolResultBlock(pending.id, "fetch", "the page"), TextBlock("prose")])
     assert run_virtual(someone.call(given)).text == "done"
     assert (remembered(someone)[2].tool_results[0].text, remembered(someone)[2].text) == ("clean", "prose")
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("taken", [0, 1], ids=["of the user", "of the agent"])
+def test_an_input_with_the_id_of_another_message_is_refused(parallel: bool, taken: int):
+    model = ScriptedModel("one", "two", "three")
+    someone = agent(model, hooks=[guarded(no_poems(parallel=parallel))])
+    run_virtual(someone.call("hi"))
+    assert run_virtual(someone.call(Msg.user("a poem").replace(id=remembered(someone)[taken].id))).text == REPLY
+    assert texts(someone) == ["hi", "one", "[This message was removed by a guardrail.]", REPLY]
+    run_virtual(someone.call("prose"))
+    assert "a poem" not in [message.text for message in model.requests[-1].messages]
