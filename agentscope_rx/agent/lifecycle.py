@@ -25,6 +25,7 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
 from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.agent.run_history import run_history
 from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.sub_agent.pending import without_results
 from agentscope_rx.agent.system_prompt import system_message
@@ -441,7 +442,7 @@ def _post_call(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
             then(lambda: _save(agent, run, event.replace(message=changed)))
         )
 
-    fired = run.history().pipe(concat_map(fire)) if PostCallEvent in run.hooks.seen else fire(())
+    fired = run_history(run).pipe(concat_map(fire)) if PostCallEvent in run.hooks.seen else fire(())
     return fired.pipe(concat_map(end))
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from agentscope_rx import InMemoryMemory, Memory, Msg, ReActAgent, StructuredOutput, ToolUseBlock, tool
-from agentscope_rx.events import PostActingEvent
+from agentscope_rx import Hook, InMemoryMemory, Memory, Msg, ReActAgent, StructuredOutput, ToolUseBlock, tool
+from agentscope_rx.events import Event, PostActingEvent, PostCallEvent
 from agentscope_rx.memory import TokenWindow
 from agentscope_rx.memory.sql import SqlMemory
 from agentscope_rx.messages import TRANSIENT
@@ -137,5 +137,49 @@ def test_transient_messages_of_a_killed_process_far_back(tmp_path: Path):
         assert "note" not in left and await other.count() == len(left) == 50
         await memory.close()
         await other.close()
+
+    asyncio.run(main())
+
+
+class Histories(Hook):
+    """Keeps what the memory has at the end of each call."""
+
+    kinds = (PostCallEvent,)
+
+    def __init__(self) -> None:
+        self.seen: list[list[str]] = []
+
+    async def on_event(self, event: Event) -> Event:
+        assert isinstance(event, PostCallEvent)
+        self.seen.append(texts(event.history))
+        return event
+
+
+async def histories_of(memory: Memory, *, compacts: bool) -> list[list[str]]:
+    """The histories at the end of two long calls; without compaction each is given a further input."""
+    hooks = [Compacts(lambda request: summarized(request, 4, "summary"), above=15)] if compacts else []
+    turns = [ToolUseBlock(f"c{number}", "weather", {"city": "Oslo"}) for number in range(80)]
+    seen = Histories()
+    model = ScriptedModel(*turns[:40], "one", *turns[40:], "two")
+    agent = ReActAgent("F", model, tools=[sunny], memory=memory, max_iters=50, hooks=[seen, *hooks])
+    for text in ("hi", "again"):
+        acted = 0
+        async for event in agent.stream(text):
+            acted += isinstance(event, PostActingEvent)
+            if not compacts and isinstance(event, PostActingEvent) and acted == 20:
+                agent.enqueue("more")
+    return seen.seen
+
+
+@pytest.mark.parametrize("compacts", [True, False], ids=["compacted", "further inputs"])
+def test_the_end_of_a_call_has_all_messages_of_it(compacts: bool, tmp_path: Path):
+    async def main() -> None:
+        memory = SqlMemory(f"sqlite:///{tmp_path}/memory.db", "k", window=10)
+        found = await histories_of(memory, compacts=compacts)
+        for seen, expected in zip(found, await histories_of(InMemoryMemory(), compacts=compacts), strict=True):
+            start = len(expected) - expected[::-1].index("again" if "again" in expected else "hi") - 1
+            assert seen[-len(expected[start:]) :] == expected[start:] and len(expected) - start > 80
+        assert len(await memory.get()) < 60
+        await memory.close()
 
     asyncio.run(main())

@@ -22,6 +22,7 @@ from agentscope_rx.agent.persistence import save
 from agentscope_rx.agent.react.model_call import retry_event
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.agent.run_history import COMPACTED
 from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.system_prompt import SystemPrompt, system_message
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
@@ -189,6 +190,7 @@ class Compacting:
             return just(*reports)
 
         run.writes += 1
+        run.extras[COMPACTED] = True
         return shield(run.memory.replace_all(replaced).pipe(then(written)))
 
 
