@@ -74,9 +74,9 @@ class RecordedSummary:
     """A summary that a hook has asked the model for. The log has what became of it, and not the answer itself."""
 
     def __init__(self, event: ContextEvent) -> None:
-        self.error = event.error
-        self.usage = event.usage
-        self.text = ""
+        self.error: str = event.error
+        self.usage: ChatUsage | None = event.usage
+        self.text: str = ""
 
     def answer(self) -> Sequence[ChatResponse]:
         """The answer; its tokens count once, though a long conversation is summarised in parts."""
