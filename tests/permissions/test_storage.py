@@ -62,7 +62,7 @@ def test_a_file_that_is_not_trusted_can_only_restrict(tmp_path: Path):
     ("text", "problem"),
     [
         ("{", "line 1, is no JSON"),
-        ('{\n"version": 1,\n}', "line 3, is no JSON"),
+        ('{\n"version": 1\nx}', "line 3, is no JSON"),
         ("[]", "must be an object"),
         ("{}", 'needs "version": 1'),
         ('{"version": 2}', "line 1, has version 2"),
