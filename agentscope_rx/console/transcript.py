@@ -26,9 +26,11 @@ from typing import NamedTuple
 
 from agentscope_rx.console.wording import (
     arguments,
+    background_line,
     clean,
     context_line,
     counted,
+    hub_line,
     one_line,
     plan_line,
     result_text,
@@ -36,10 +38,12 @@ from agentscope_rx.console.wording import (
 )
 from agentscope_rx.events import (
     ActingChunkEvent,
+    BackgroundEvent,
     ChunkEvent,
     ContextEvent,
     ErrorEvent,
     Event,
+    HubEvent,
     InputEvent,
     OutputChunkEvent,
     PlanEvent,
@@ -156,6 +160,10 @@ class Transcript:
                     yield from self._lines(TextStyle.NOTE, self._label(run), f"++ {one_line(message.text)}")
             case ContextEvent():
                 yield from self._lines(TextStyle.NOTE, self._label(run), f"## {context_line(event)}")
+            case BackgroundEvent():
+                yield from self._lines(TextStyle.NOTE, self._label(run), f"## {background_line(event)}")
+            case HubEvent():
+                yield from self._lines(TextStyle.NOTE, self._label(run), f"## {hub_line(event)}")
             case PlanEvent():
                 yield from self._lines(TextStyle.NOTE, self._label(run), f"## {plan_line(event)}")
             case RetryEvent():

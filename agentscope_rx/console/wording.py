@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from agentscope_rx.events import ContextEvent, PlanEvent
+from agentscope_rx.events import BackgroundEvent, ContextEvent, HubEvent, PlanEvent
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 MAX_VALUE = 120
@@ -64,6 +64,23 @@ def context_line(event: ContextEvent) -> str:
     if event.error:
         return f"context: {step} failed: {one_line(event.error, MAX_LINE)}"
     return f"context: {step} {event.tokens_before:,} -> {event.tokens_after:,} tokens"
+
+
+def background_line(event: BackgroundEvent) -> str:
+    """Work in the background: `background: job_1 search completed after 3.2 s`."""
+    what = f"background: {one_line(event.job, MAX_VALUE)} {clean(event.tool_use.name)} {event.state.replace('_', ' ')}"
+    return what if event.state == "started" else f"{what} after {seconds(event.elapsed)}"
+
+
+def hub_line(event: HubEvent) -> str:
+    """What a hub did: `hub round table: Alice said, heard by Bob, Charlie`."""
+    what = f"hub {one_line(event.hub, MAX_VALUE)}:"
+    if event.change in ("joined", "left"):
+        return f"{what} {one_line(event.member, MAX_VALUE)} {event.change}"
+    heard = ", ".join(one_line(name, MAX_VALUE) for name in event.heard_by) or "no one"
+    who = "announced" if event.change == "announced" else f"{one_line(event.member, MAX_VALUE)} said"
+    missed = ", ".join(one_line(name, MAX_VALUE) for name in event.missed_by)
+    return f"{what} {who}, heard by {heard}" + (f", missed by {missed}" if missed else "")
 
 
 def plan_line(event: PlanEvent) -> str:

@@ -4,9 +4,11 @@ from agentscope_rx.events._coalesce import coalesce_chunks
 from agentscope_rx.events._fold import Folded, RunFold, fold
 from agentscope_rx.events._record import record, replay
 from agentscope_rx.events._size import event_size
+from agentscope_rx.events.background_event import BackgroundEvent, JobState
 from agentscope_rx.events.base import Event, EventSource, event_from_dict, event_from_json
 from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.event_stream import EventStream
+from agentscope_rx.events.hub_event import HubEvent
 from agentscope_rx.events.kinds import (
     ActingChunkEvent,
     ContextEvent,
@@ -37,6 +39,7 @@ from agentscope_rx.events.versions import EVENTS_VERSION
 __all__ = [
     "EVENTS_VERSION",
     "ActingChunkEvent",
+    "BackgroundEvent",
     "ChunkEvent",
     "ContextEvent",
     "ErrorEvent",
@@ -44,7 +47,9 @@ __all__ = [
     "EventSource",
     "EventStream",
     "Folded",
+    "HubEvent",
     "InputEvent",
+    "JobState",
     "MemoryEvent",
     "OutputChunkEvent",
     "PlanEvent",

@@ -7,10 +7,10 @@
     ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
 Hooks may change Pre, Post and Input events. They may drop, delay, merge or rewrite chunks as they are shown. They only
-observe ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, and PlanEvent, which comes before the last chunk of the call
-that has changed the plan. An OutputChunk follows each ReasoningChunk with a delta of a structured output, as hooks have
-left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve belong to
-`agent.observe()`, not to a run.
+observe ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, BackgroundEvent, HubEvent, and PlanEvent, which comes before
+the last chunk of the call that has changed the plan. An OutputChunk follows each ReasoningChunk with a delta of a
+structured output, as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and
+PostObserve belong to `agent.observe()`, not to a run.
 """
 
 from __future__ import annotations

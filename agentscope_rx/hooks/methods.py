@@ -14,7 +14,7 @@
 | `output_chunk`                                              | OutputChunkEvent                                     |
 | `on_input`                                                  | InputEvent: see `enqueue()`                          |
 | `on_retry`, `on_memory`, `on_plan`, `on_error`              | RetryEvent, MemoryEvent, PlanEvent, ErrorEvent       |
-| `on_context`                                                | ContextEvent                                         |
+| `on_context`, `on_background`, `on_hub`                     | ContextEvent, BackgroundEvent, HubEvent              |
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 | `around_call`, `around_stage`, `around_reasoning`, ...      | the flow of it, and the request: see `around`        |
@@ -34,9 +34,11 @@ from typing import NamedTuple, cast, get_type_hints
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     ActingChunkEvent,
+    BackgroundEvent,
     ContextEvent,
     ErrorEvent,
     Event,
+    HubEvent,
     InputEvent,
     MemoryEvent,
     OutputChunkEvent,
@@ -89,6 +91,8 @@ _NAMES: dict[str, _Named] = {
     "on_retry": _Named((RetryEvent,)),
     "on_memory": _Named((MemoryEvent,)),
     "on_context": _Named((ContextEvent,)),
+    "on_background": _Named((BackgroundEvent,)),
+    "on_hub": _Named((HubEvent,)),
     "on_plan": _Named((PlanEvent,)),
     "on_error": _Named((ErrorEvent,)),
     "pre_observe": _Named((PreObserveEvent,)),

@@ -14,6 +14,7 @@ from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, Rate
 from agentscope_rx.tools.arguments import InvalidArgumentsError, missing, unknowns
+from agentscope_rx.tools.background import Background
 from agentscope_rx.tools.calls.signals import ToolEvent
 from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.groups import ToolGroup
@@ -80,6 +81,8 @@ class Tool(ABC):
     """True if a call may be run again with the same `ToolContext.idempotency_key`, and has its effect once."""
     in_doubt: InDoubt | None = None
     """What happens with a call whose process ended while it ran; None: as the agent says."""
+    background: Background | None = None
+    """When its calls go on in the background; None: never."""
     shared_by_hooks: bool = False
     """True if several hooks of an agent may bring this object: registered once, it goes with the last of them."""
 

@@ -16,10 +16,12 @@ from agentscope_rx.agent import ReActAgent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     ActingChunkEvent,
+    BackgroundEvent,
     ChunkEvent,
     ContextEvent,
     ErrorEvent,
     Event,
+    HubEvent,
     MemoryEvent,
     PlanEvent,
     PostObserveEvent,
@@ -38,7 +40,16 @@ from agentscope_rx.tools import tool
 
 H = TypeVar("H", bound=Hook)
 
-_OBSERVED = (ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, PlanEvent, PostObserveEvent)
+_OBSERVED = (
+    BackgroundEvent,
+    ContextEvent,
+    ErrorEvent,
+    HubEvent,
+    MemoryEvent,
+    PlanEvent,
+    PostObserveEvent,
+    RetryEvent,
+)
 
 
 def check_hook(

@@ -1,0 +1,60 @@
+"""`Background`: when a call of a tool goes on in the background, so that the run does not wait for it.
+
+    @tool(background=True)                        at once: the model gets a handle as the result of the call
+    @tool(background=10)                          if it takes longer than 10 seconds
+    Background(after=lambda arguments: ...)       by its arguments: seconds, 0 (at once), or None (never)
+
+The result comes back as a message of the engine, see `agent.background`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentscope_rx.errors import ToolDefinitionError
+
+After = float | None | Callable[[Mapping[str, Any]], float | None]
+"""The seconds that a call has in the foreground: 0 is none, None is no bound; or a function of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """A call that has taken `after` seconds goes on in the background."""
+
+    after: After = 0.0
+
+    def __post_init__(self) -> None:
+        if not callable(self.after):
+            _check_seconds("Background", self.after)
+
+    def seconds(self, tool: str, arguments: Mapping[str, object]) -> float | None:
+        """The seconds in the foreground of a call with these arguments; None: it stays there."""
+        return _check_seconds(tool, self.after(arguments)) if callable(self.after) else self.after
+
+
+BackgroundOption = Background | bool | float | None
+"""True: at once; a number: after so many seconds; False or None: never."""
+
+
+def background_of(tool: str, option: BackgroundOption) -> Background | None:
+    """The option of a tool as a value; `ToolDefinitionError` for anything else."""
+    if option is None or option is False:
+        return None
+    if option is True:
+        return Background()
+    if isinstance(option, Background):
+        return option
+    return Background(_check_seconds(tool, option))
+
+
+def _check_seconds(tool: str, seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 <= seconds < float("inf"):
+        return float(seconds)
+    raise ToolDefinitionError(
+        f"background of tool {tool!r} must be True, False, seconds >= 0 or a Background, not {seconds!r:.60}.",
+        tool=tool,
+    )
