@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from agentscope_rx.agent import (
     Agent,
+    BackgroundHook,
     ConversationPool,
     GracefulShutdown,
     Price,
@@ -89,6 +90,7 @@ __all__ = [
     "AgentScopeError",
     "Approve",
     "AudioBlock",
+    "BackgroundHook",
     "Base64Source",
     "Checkpoint",
     "ConfigurationError",

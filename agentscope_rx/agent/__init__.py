@@ -2,6 +2,9 @@
 
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.approvals import ApprovalRule
+from agentscope_rx.agent.background.hook import BackgroundHook
+from agentscope_rx.agent.background.job import Job
+from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunHandle
 from agentscope_rx.agent.inbox import Inbox
@@ -24,6 +27,7 @@ __all__ = [
     "Agent",
     "AgentTool",
     "ApprovalRule",
+    "BackgroundHook",
     "Conversation",
     "ConversationPool",
     "ConversationPoolStatistics",
@@ -32,6 +36,8 @@ __all__ = [
     "HandleStats",
     "Inbox",
     "InterruptSource",
+    "Job",
+    "Jobs",
     "LastWords",
     "LeasedConversation",
     "Price",

@@ -6,8 +6,8 @@ own pending calls and its own remembered approvals; the agent keeps nothing of t
     pending     None: not known (a fresh agent, a loaded history): the open calls of the history
                 ids:  the open calls that this agent settles, whatever other agents have written to the history
 
-Runs of one conversation may overlap (`check_running=False`), on several threads. One rule keeps them apart: an open
-call belongs to the conversation while it is pending, and to one run from its `admit` to its `end`, both under `lock`.
+Runs of one conversation may overlap (`check_running=False`), on several threads: an open call belongs to the
+conversation while it is pending, and to one run from its `admit` to its `end`, both under `lock`.
 
 A sub-agent's conversation is a conversation, too, and may have sub-agents of its own:
 
@@ -28,6 +28,7 @@ from weakref import ref
 
 from agentscope_rx.agent.agent_parts import AgentParts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
+from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.durable.journal import EffectJournal, SettledParts
 from agentscope_rx.agent.durable.saved_run import SavedRun, digest_of
@@ -77,6 +78,7 @@ class Conversation:
         "flag",
         "flags",
         "interrupted",
+        "jobs",
         "journal",
         "lock",
         "on_run",
@@ -121,6 +123,8 @@ class Conversation:
         """The run in progress at the last checkpoint within a run; after a load a run that another process has lost."""
         self.journal: EffectJournal | None = None
         """The tool calls that have begun, if checkpoints are made within runs, or were by another process."""
+        self.jobs: Jobs | None = None
+        """The work in the background, if the agent has tools for it."""
         self.view: GrowingView = GrowingView()
         """What requests send of the messages, if some have marks or short forms."""
         self.on_run: Callable[[RunState], object] | None = None
@@ -382,9 +386,10 @@ class SubConversation:
 class SubConversations:
     """The conversations of sub-agents within one conversation, the most recently used last."""
 
-    __slots__ = ("_by_call", "_by_id")
+    __slots__ = ("_by_call", "_by_id", "_held")
 
     def __init__(self, children: Iterable[SubConversation] = ()) -> None:
+        self._held: set[str] = set()
         self._by_id = {child.id: child for child in children}
         self._by_call = {child.call_id: child for child in self._by_id.values() if child.call_id is not None}
 
@@ -426,16 +431,24 @@ class SubConversations:
             del self._by_id[old.id]
         slots = {child.slot for child in self._by_id.values()}
         slot = next(number for number in range(len(slots) + 1) if number not in slots)
-        id = uuid4().hex[:8]
-        while id in self._by_id:
-            id = uuid4().hex[:8]
+        while (id := uuid4().hex[:8]) in self._by_id:
+            pass
         return SubConversation(id, tool, slot)
 
     def settle(self, call_id: str) -> None:
-        """The call has its result: its child is free."""
-        child = self._by_call.pop(call_id, None)
+        """The call has its result: its child is free, unless it works in the background."""
+        child = None if call_id in self._held else self._by_call.pop(call_id, None)
         if child is not None:
             child.free()
+
+    def hold(self, call_id: str) -> None:
+        """The call goes on in the background: its child stays taken until `let_go`."""
+        self._held.add(call_id)
+
+    def let_go(self, call_id: str) -> None:
+        """The work in the background has ended."""
+        self._held.discard(call_id)
+        self.settle(call_id)
 
     def keep(self, pending: Collection[str]) -> None:
         """Free the children of calls that are not among these."""

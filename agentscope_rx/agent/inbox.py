@@ -10,9 +10,11 @@ has it, so none is lost between the two: what a run could not take is in `unread
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from agentscope_rx.agent.background.job import Job
 from agentscope_rx.agent.input import CallInput, enqueued_messages
 from agentscope_rx.errors import InboxFullError, InvalidInputError, RunEndedError
 from agentscope_rx.messages import Msg
@@ -30,17 +32,18 @@ _LOCK = new_lock()
 
 @dataclass(slots=True, eq=False)
 class QueuedInput:
-    """One input that waits; `due` once the next round takes it."""
+    """One input that waits; `due` once the next round takes it. `job`: it is the end of this work, as a message."""
 
     messages: tuple[Msg, ...]
     when: When
     due: bool
+    job: Job | None = None
 
 
 class Inbox:
     """The input of one run that waits. `put`, `unread` and `closed` may be used from any thread."""
 
-    __slots__ = ("_agent", "_loop", "closed", "items", "run_id")
+    __slots__ = ("_agent", "_loop", "closed", "items", "on_put", "run_id")
 
     def __init__(self, agent: str, run_id: str, loop: AbstractEventLoop) -> None:
         self._agent = agent
@@ -50,6 +53,8 @@ class Inbox:
         """The inputs that wait, in order."""
         self.closed: bool = False
         """True once the run takes no more input."""
+        self.on_put: Callable[[], object] | None = None
+        """Called with each new input, on the thread that gives it."""
 
     def put(self, messages: CallInput, when: When = "next_round") -> None:
         """Add an input: a str, a Msg, or a list of Msg.
@@ -63,9 +68,23 @@ class Inbox:
         with _LOCK:
             if self.closed or self._loop.is_closed():
                 raise RunEndedError(self._agent, self.run_id)
-            if len(self.items) >= MAX_INPUTS:
+            if sum(item.job is None for item in self.items) >= MAX_INPUTS:
                 raise InboxFullError(self._agent, self.run_id, MAX_INPUTS)
             self.items.append(queued)
+            on_put = self.on_put
+        if on_put is not None:
+            on_put()
+
+    def put_end(self, job: Job) -> bool:
+        """Add the end of work in the background, for the next round; False if the run takes no more input."""
+        with _LOCK:
+            if self.closed:
+                return False
+            self.items.append(QueuedInput((), "next_round", True, job))
+            on_put = self.on_put
+        if on_put is not None:
+            on_put()
+        return True
 
     @property
     def unread(self) -> tuple[Msg, ...]:

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 
 from reactivex import Observable
 
+from agentscope_rx.agent.background.feed import beside
 from agentscope_rx.agent.conversation import Conversation, Snapshot
 from agentscope_rx.agent.durable.durability import Durability
 from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
@@ -231,6 +232,8 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
 
     def begin() -> Flow[Event]:
         stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=end))
+        if run.conversation.jobs is not None:
+            stages = beside(run.conversation.jobs, run, stages)
         if agent.place is None:
             return concat(_pre_call(agent, run, given), stages)
 

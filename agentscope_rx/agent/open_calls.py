@@ -19,13 +19,15 @@ NOT_BEGUN = "The run ended before this call had begun; it had no effect."
 class OpenCalls:
     """The open calls of one run, in call order."""
 
-    __slots__ = ("admitted", "begun", "ended", "in_flight", "left", "open", "pending", "waiting")
+    __slots__ = ("admitted", "begun", "ended", "in_background", "in_flight", "left", "open", "pending", "waiting")
 
     def __init__(self) -> None:
         self.open: dict[str, ToolUseBlock] = {}
         """By id: the calls in memory that have no result there."""
         self.begun: set[str] = set()
         """The ids of the open calls that have begun, in this run or possibly in an earlier one."""
+        self.in_background: set[str] = set()
+        """The ids of the calls that go on in the background: they have their handle, and no interruption ends them."""
         self.waiting: dict[str, ToolUseBlock] = {}
         """The calls of this round that have not begun."""
         self.in_flight: dict[str, ToolUseBlock] = {}

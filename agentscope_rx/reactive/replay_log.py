@@ -134,6 +134,11 @@ class ReplayLog(Generic[T]):
         self._subscription = Subscription(self.scope, self._next, self._fail, self._complete, self._abort)
         self._subscription.start(source)
 
+    def add(self, value: T) -> None:
+        """Add a value without a source; nothing after the end."""
+        if not self.ended.fired:
+            self._next(value)
+
     @property
     def paused(self) -> bool:
         """True between `pause` and `resume`."""

@@ -3,6 +3,7 @@
 from agentscope_rx.reactive import Rate
 from agentscope_rx.tools.approval import ApprovalPolicy, ToolPolicy
 from agentscope_rx.tools.arguments import InvalidArgumentsError
+from agentscope_rx.tools.background import Background
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.context import ToolContext
@@ -19,6 +20,7 @@ from agentscope_rx.tools.wrappers import approving, limited, mapped, only, prefi
 
 __all__ = [
     "ApprovalPolicy",
+    "Background",
     "Effects",
     "ExternalTool",
     "FolderEvictor",

@@ -2,6 +2,7 @@
 
     @tool(background=True)                        at once: the model gets a handle as the result of the call
     @tool(background=10)                          if it takes longer than 10 seconds
+    toolkit.register(search, background=10)       in the place of the tool's own
     Background(after=lambda arguments: ...)       by its arguments: seconds, 0 (at once), or None (never)
 
 The result comes back as a message of the engine, see `agent.background`.
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from agentscope_rx.errors import ToolDefinitionError
+
+BACKGROUND: Final = "background"
+"""The key, in the metadata of a handle and of the message with the result, of the work that it belongs to."""
 
 After = float | None | Callable[[Mapping[str, Any]], float | None]
 """The seconds that a call has in the foreground: 0 is none, None is no bound; or a function of its arguments."""
@@ -35,13 +39,15 @@ class Background:
 
 
 BackgroundOption = Background | bool | float | None
-"""True: at once; a number: after so many seconds; False or None: never."""
+"""True: at once; a number: after so many seconds; False: never; None: as the agent says, whose default is never."""
 
 
 def background_of(tool: str, option: BackgroundOption) -> Background | None:
-    """The option of a tool as a value; `ToolDefinitionError` for anything else."""
-    if option is None or option is False:
+    """The option of a tool as a value, None if it is left to the agent; `ToolDefinitionError` for anything else."""
+    if option is None:
         return None
+    if option is False:
+        return NEVER
     if option is True:
         return Background()
     if isinstance(option, Background):
@@ -58,3 +64,7 @@ def _check_seconds(tool: str, seconds: object) -> float | None:
         f"background of tool {tool!r} must be True, False, seconds >= 0 or a Background, not {seconds!r:.60}.",
         tool=tool,
     )
+
+
+NEVER: Final = Background(None)
+"""The calls stay in the foreground, whatever the agent says."""

@@ -82,7 +82,7 @@ class Tool(ABC):
     in_doubt: InDoubt | None = None
     """What happens with a call whose process ended while it ran; None: as the agent says."""
     background: Background | None = None
-    """When its calls go on in the background; None: never."""
+    """When its calls go on in the background; None: as the agent says, which is never by default."""
     shared_by_hooks: bool = False
     """True if several hooks of an agent may bring this object: registered once, it goes with the last of them."""
 

@@ -58,6 +58,7 @@ class ToolContext:
         "_key",
         "_link",
         "_messages",
+        "_received",
         "agent",
         "call",
         "host",
@@ -85,6 +86,7 @@ class ToolContext:
     _link: CallLink | None
     _key: Callable[[ToolUseBlock], str] | None
     _messages: Callable[[], Flow[Msg]] | None
+    _received: Callable[[], Flow[str]] | None
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class ToolContext:
         key: Callable[[ToolUseBlock], str] | None = None,
         parts: PartStates | None = None,
         messages: Callable[[], Flow[Msg]] | None = None,
+        received: Callable[[], Flow[str]] | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "call", call)
@@ -117,6 +120,7 @@ class ToolContext:
         put(self, "_key", key)
         put(self, "parts", parts)
         put(self, "_messages", messages)
+        put(self, "_received", received)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
         """The caller's object of this type and key: from `runtime`, else from the first store that has it; or None.
@@ -169,6 +173,15 @@ class ToolContext:
         Cancels: the read.
         """
         return empty() if self._messages is None else self._messages()
+
+    def received(self) -> Flow[str]:
+        """The messages that the model, or a program, sends to this call while it goes on in the background.
+
+        Signals: each message, those that have come before included, as far as they are kept; completion at the end of
+        the call, at once for one that cannot go on in the background.
+        Cancels: the reading.
+        """
+        return empty() if self._received is None else self._received()
 
     @property
     def idempotency_key(self) -> str:
@@ -246,6 +259,7 @@ class ToolContext:
             key=self._key,
             parts=self.parts,
             messages=self._messages,
+            received=self._received,
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -19,6 +19,7 @@ from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Rate, concat_map
+from agentscope_rx.tools.background import Background, BackgroundOption, background_of
 from agentscope_rx.tools.base import (
     Approval,
     InDoubt,
@@ -82,6 +83,8 @@ class CallOptions(TypedDict, total=False):
     """With True a call may be run again with its `ToolContext.idempotency_key` (default: False)."""
     in_doubt: InDoubt | None
     """A call that a crash has cut off: "ask", "run" or "fail"; None: as the agent says."""
+    background: BackgroundOption
+    """True: a call goes on in the background at once; a number: after so many seconds (see `agent.background`)."""
 
 
 class FunctionToolOptions(CallOptions, total=False):
@@ -157,6 +160,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.return_direct: bool = check_return_direct(name, options.get("return_direct", False))
         self.idempotent: bool = options.get("idempotent", False)
         self.in_doubt: InDoubt | None = check_in_doubt(name, options.get("in_doubt"))
+        self.background: Background | None = background_of(name, options.get("background"))
 
     @property
     def owner(self) -> object:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.argument_wrappers import ExtendedTool, OverriddenTool, PresetMode, PresetTool
+from agentscope_rx.tools.background import Background, BackgroundOption, background_of
 from agentscope_rx.tools.base import (
     MAX_FOREIGN_NAME,
     Approval,
@@ -53,6 +54,8 @@ class CommonOptions(TypedDict, total=False):
     """In the place of the tool's own: True if no hook and no rule lifts its `requires_approval`."""
     return_direct: bool | None
     """In the place of the tool's own: True if a result that is no error is the agent's reply."""
+    background: BackgroundOption
+    """In the place of the tool's own, with False too: when its calls go on in the background."""
 
 
 class RegisterOptions(CommonOptions, total=False):
@@ -105,6 +108,8 @@ class RegisteredTool(WrapperTool):
             self.always_asks: bool = always
         if (direct := options.get("return_direct")) is not None:
             self.return_direct = direct
+        if (background := options.get("background")) is not None:
+            self.background: Background | None = background_of(self.name, background)
         if (postprocess := options.get("postprocess")) is not None:
             self.postprocess: Postprocess | None = both(source.postprocess, postprocess)
 

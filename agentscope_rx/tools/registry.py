@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
+from agentscope_rx.tools.background import NEVER
 from agentscope_rx.tools.base import Tool, ToolSource
 from agentscope_rx.tools.calls.execute import Plan
 from agentscope_rx.tools.groups import Group, ToolGroups
@@ -18,6 +19,8 @@ from agentscope_rx.tools.limits import ToolLimits
 from agentscope_rx.tools.meta_tool import MetaTool
 from agentscope_rx.tools.options import Conflict, check_choice, free_name, under_name
 from agentscope_rx.tools.wrapper import innermost, wraps
+
+_STAYS = (None, NEVER)
 
 
 class ToolEntry:
@@ -54,11 +57,13 @@ class ToolEntry:
 class Registry:
     """One layer of registered tools, with their groups, over the layer `beneath` it."""
 
-    __slots__ = ("_changes", "_entries", "beneath", "groups")
+    __slots__ = ("_changes", "_entries", "background", "beneath", "groups")
 
     def __init__(self) -> None:
         self.beneath: Registry | None = None
         self.groups: ToolGroups = ToolGroups()
+        self.background: bool = False
+        """True if a tool that was added here, or beneath, may go on in the background."""
         self._entries: dict[str, ToolEntry] = {}
         self._changes = 0
 
@@ -66,6 +71,7 @@ class Registry:
         """An independent registry of one layer with the same tools."""
         other = Registry()
         other.groups = self.groups.copy()
+        other.background = self.background
         other._entries = {name: entry for name in self.names if (entry := self.find(name)) is not None}
         return other
 
@@ -73,6 +79,7 @@ class Registry:
         """An empty layer over this one."""
         other = Registry()
         other.beneath = self
+        other.background = self.background
         other.groups = self.groups.view()
         return other
 
@@ -130,12 +137,14 @@ class Registry:
         # an overlay does not change the members beneath; groups come first: a tool is never seen without its own
         self.groups.assign(members, separately=self.beneath is not None)
         self._entries.update(entries)
+        self.background |= any(entry.tool.background not in _STAYS for entry in entries.values())
         self._changes += len(entries)
         return tuple(added)
 
     def put(self, tool: Tool) -> None:
         """Put a changed tool in the place of the one of its name, in the same groups."""
         self._entries[tool.name] = ToolEntry(tool)
+        self.background |= tool.background not in _STAYS
         self._changes += 1
 
     def remove(self, name: str, only: Tool | None = None) -> Tool | None:
@@ -171,6 +180,7 @@ class Registry:
         self.groups.adopt(changed.groups)
         # one assignment: toolkits are shared between threads
         self._entries = {name: changed._entries[name] for name in [*kept[:at], *new, *kept[at:]]}
+        self.background |= changed.background
         for name in set(before) - set(self._entries):
             self.groups.forget(name)
         self._changes += 1

@@ -290,6 +290,11 @@ class Toolkit:
         """True if a result of one of the tools may be the agent's reply."""
         return self._registry.returns_direct
 
+    @property
+    def runs_background(self) -> bool:
+        """True if one of the tools says when its calls go on in the background."""
+        return self._registry.background
+
     def copy(self) -> Self:
         """A toolkit with the same class, settings and tools; later changes of one do not affect the other."""
         other = copy.copy(self)

@@ -18,6 +18,8 @@ from os import PathLike
 from typing import Literal, cast
 
 from agentscope_rx.agent.agent import Agent
+from agentscope_rx.agent.background.hook import BackgroundHook
+from agentscope_rx.agent.background.policy import BackgroundPolicy
 from agentscope_rx.agent.input import check_answers, check_kind
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.lifecycle import in_its_turn
@@ -25,6 +27,7 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_memory, with_long_term_memory
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
+from agentscope_rx.agent.react.background_end import jobs_of, settle_lost
 from agentscope_rx.agent.react.compaction import compact_now
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.options import check_options, model_of, toolkit_of, window_of
@@ -376,6 +379,8 @@ class ReActAgent(Agent):
 
     def route(self, run: Run) -> Stage:
         """Act if there are open calls, else reason; a run that resumes another one goes on where that one was."""
+        if run.conversation.jobs is not None:
+            settle_lost(self, run, run.conversation.jobs)
         if run.resumed is not None and (stage := go_on_from(self, run, run.resumed)) is not None:
             return stage
         calls = tuple(run.calls.open.values())
@@ -397,6 +402,8 @@ class ReActAgent(Agent):
         run = super().new_run(memory, scope, context, limits)
         run.context_store = view_of(self.context_store)
         run.toolkit = self.toolkit
+        if self._background is not None or self.toolkit.runs_background:
+            run.conversation.jobs = jobs_of(self, run, self._background)
         if self.toolkit.groups or self.toolkit.context_store is not None:
             # each conversation has its own active groups, and each run the context store of its beginning
             run.toolkit = self.toolkit.overlay()
@@ -476,3 +483,5 @@ class ReActAgent(Agent):
             self.toolkit.replace_tools({}, register)
             self._hook_tools.update({key: tools for key, tools in added_tools.items() if tools})
             connect_long_term_memory(self, added)
+        hook = hook_of([*self.hooks.all, *added], BackgroundHook)
+        self._background: BackgroundPolicy | None = None if hook is None or hook in removed else hook.policy

@@ -16,7 +16,7 @@ from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compa
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
-from agentscope_rx.agent.react.steering import go_on
+from agentscope_rx.agent.react.steering import at_end
 from agentscope_rx.agent.react.structured_output import (
     answer_in_text,
     ask_again,
@@ -267,7 +267,7 @@ def _next(
     if decision is Decision.REASON:
         run.iteration += 1
         return tail(lambda: _continue(agent, run, post))
-    if decision is Decision.FINISH and run.inbox.at_end() and (follow := go_on(agent, run)) is not None:
+    if decision is Decision.FINISH and (follow := at_end(agent, run, post.message)) is not None:
         return follow
     return Done(post.message)
 

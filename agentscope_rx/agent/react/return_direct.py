@@ -20,6 +20,7 @@ from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import without_heading
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, OutputBlock, TextBlock, ToolResultBlock
+from agentscope_rx.tools.background import BACKGROUND
 
 
 def direct_reply(agent: ReActCore, run: Run, history: Sequence[Msg], *, fresh: bool = False) -> Msg | None:
@@ -31,7 +32,8 @@ def direct_reply(agent: ReActCore, run: Run, history: Sequence[Msg], *, fresh: b
     if output is not None and output.request.output is not None:
         return None
     found = [result for result in _last_results(history, fresh) if _is_direct(run, result.name)]
-    if not found or any(result.kind is not None for result in found):
+    # the handle of a call that goes on in the background is no reply
+    if not found or any(result.kind is not None or BACKGROUND in result.metadata for result in found):
         return None
     return run.final(Msg.assistant(_joined(found), agent.name), GenerateReason.RETURN_DIRECT)
 

@@ -11,12 +11,15 @@ further round.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from agentscope_rx.agent.inbox import QueuedInput
 from agentscope_rx.agent.input import check_enqueued
+from agentscope_rx.agent.react.background_end import take_end
 from agentscope_rx.agent.react.decide import Decision, before_reasoning
 from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.waiting import wait_for_work, waits
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event, InputEvent, MemoryEvent
 from agentscope_rx.messages import Msg
@@ -45,13 +48,23 @@ def go_on(agent: ReActCore, run: Run) -> Tail[Event | Done] | None:
     return tail(lambda: agent.reasoning(run))
 
 
+def at_end(agent: ReActCore, run: Run, reply: Msg) -> Tail[Event | Done] | None:
+    """What follows in the place of the end: the wait for work in the background, or a round; None if the run ends.
+
+    Memory has the reply.
+    """
+    if (jobs := waits(run)) is not None and _may_ask(agent, run, run.iteration + 1):
+        return wait_for_work(agent, run, jobs, reply, go_on)
+    return go_on(agent, run) if run.inbox.at_end() else None
+
+
 def end_or_go_on(agent: ReActCore, run: Run, reply: Msg) -> Stage:
     """End with this reply, which memory does not have yet; with input that waits remember it, and go on.
 
     Signals: the reply; or a MemoryEvent with it, and a tail.
     Cancels: nothing: the write, once begun, runs to its end.
     """
-    follow = go_on(agent, run) if run.inbox.at_end() else None
+    follow = at_end(agent, run, reply)
     if follow is None:
         return run.end_with(reply)
     event = MemoryEvent(source=run.source, added=(reply,))
@@ -76,20 +89,28 @@ def _take(run: Run, queued: QueuedInput) -> Flow[Event]:
     """Input |> hooks |> remember; nothing once the run is interrupted."""
     if run.interrupted:
         return empty()
+    if queued.job is not None:
+        return take_end(run, queued, queued.job, partial(_remember, run, queued))
     event = InputEvent(source=run.source, iteration=run.iteration, input=queued.messages, when=queued.when)
+    return run.hooks.fire_then(event, partial(_remember, run, queued))
 
-    def remember(event: InputEvent) -> Flow[Event]:
-        messages = check_enqueued(event.input)
 
-        def done(_: object) -> None:
-            run.record(messages, event, foreign=True)
-            run.input.enqueued += messages
-            run.inbox.taken(queued)
+def _remember(run: Run, queued: QueuedInput, event: InputEvent) -> Flow[Event]:
+    """The event, once memory has its messages."""
+    messages = check_enqueued(event.input)
 
-        if not messages:
-            run.inbox.taken(queued)
-            return just(event)
-        # in one piece: a run that is disposed of meanwhile must not give the input back as unread
-        return shield(run.memory.add(messages).pipe(concat_map(done))).pipe(then(lambda: just(event)))
+    def taken() -> None:
+        run.inbox.taken(queued)
+        if queued.job is not None and run.conversation.jobs is not None:
+            run.conversation.jobs.delivered(queued.job)
 
-    return run.hooks.fire_then(event, remember)
+    def done(_: object) -> None:
+        run.record(messages, event, foreign=True)
+        run.input.enqueued += messages
+        taken()
+
+    if not messages:
+        taken()
+        return just(event)
+    # in one piece: a run that is disposed of meanwhile must not give the input back as unread
+    return shield(run.memory.add(messages).pipe(concat_map(done))).pipe(then(lambda: just(event)))

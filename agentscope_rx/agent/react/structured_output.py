@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from agentscope_rx.agent.react.decide import Decision
 from agentscope_rx.agent.react.model_call import fit_choice, voids
 from agentscope_rx.agent.react.stage import ReActCore
-from agentscope_rx.agent.react.steering import end_or_go_on, go_on
+from agentscope_rx.agent.react.steering import at_end, end_or_go_on
 from agentscope_rx.agent.removing import remove_from_memory
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.cleanup import has_all_traces, without_calls, without_traces
@@ -144,8 +144,8 @@ def answer_in_text(agent: ReActCore, run: Run, output: StructuredOutputState, po
         if verdict is Verdict.FAILED and not as_text:
             return just(event, tail(lambda: give_up(agent, run, output)))
         follow: Tail[Event | Done] | None = None
-        if requested is None and run.inbox.at_end():
-            follow = go_on(agent, run)
+        if requested is None:
+            follow = at_end(agent, run, message)
         return just(event, Done(message) if follow is None else follow)
 
     return run.remember_then((message,), event, go)

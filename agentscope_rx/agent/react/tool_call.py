@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, cast
 
-from agentscope_rx.agent.durable.durability import key_of
 from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch, stopped_by_now
+from agentscope_rx.agent.react.background_call import around_tool, background_call, context_of, seconds_of
 from agentscope_rx.agent.react.model_call import voids
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import Durable
-from agentscope_rx.events import ActingChunkEvent, Event, PlanEvent, RetryEvent
-from agentscope_rx.hooks import ToolRequest
+from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PlanEvent, RetryEvent
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, then, transform_type
-from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolNotice, ToolRetry
+from agentscope_rx.tools import ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.calls.batch import ToolBatch
 from agentscope_rx.tools.calls.execute import PreparedCall
 from agentscope_rx.tools.calls.shown_values import Shown
@@ -85,8 +84,9 @@ class ToolRun:
             events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in run.hooks.seen:
             events = run.hooks.watched(RetryEvent, events)
-        if PlanEvent in run.hooks.seen:
-            events = run.hooks.watched(PlanEvent, events)
+        for kind in (PlanEvent, BackgroundEvent):
+            if kind in run.hooks.seen:
+                events = run.hooks.watched(kind, events)
         durable = run.durable
         if durable is None:
             return concat(events, defer(lambda: end(self._result())))
@@ -103,9 +103,19 @@ class ToolRun:
         agent, run, call, peers = self._agent, self._run, self._call, self._peers
         prepared = run.toolkit.prepare(call, config=agent.tool_execution_config, runtime=run.context)
         tool = None if isinstance(prepared, ToolResultBlock) else prepared.tool
+        jobs = run.conversation.jobs
+        if jobs is not None and isinstance(prepared, PreparedCall) and counts(run, call):
+            after = seconds_of(jobs, prepared)
+            if isinstance(after, ToolResultBlock):
+                prepared, tool = after, None
+            elif after is not None:
+                if not run.toolkit.waits(prepared.tool):
+                    self._note_begin()
+                items = background_call(agent, run, jobs, prepared, after)
+                return items if not prepared.tool.interruptible else self._until_cut_off(items)
         if tool is None or not run.toolkit.waits(tool, peers):
             self._note_begin()
-        context = self._context() if tool is not None and tool.takes_context else None
+        context = context_of(agent, run, call) if tool is not None and tool.takes_context else None
         interruption = run.interruption.event
         failed = None if peers is None else peers.failed
         # these end a wait in any case; a call that has begun may be one that is not interruptible
@@ -113,33 +123,20 @@ class ToolRun:
         if run.durable is not None and isinstance(prepared, PreparedCall) and run.durable.records(prepared.tool):
             prepared.before = partial(run.durable.begin, run, call)
         items = run.toolkit.call(prepared, context=context, within=peers, stop=stop)
-        around = run.hooks.around_tool
-        if around is not None:
-            schema = run.toolkit.schema(call.name)
-            request = ToolRequest(source=run.source, iteration=run.iteration, call=call, schema=schema)
-            items = around.over(items, request)
+        if run.hooks.around_tool is not None:
+            items = around_tool(run.hooks.around_tool, run, call, items)
         if tool is not None and not tool.interruptible:
             return items
         if failed is not None:
             items = items.pipe(take_until(failed, grace=agent.interrupt_grace))
         return items.pipe(take_until(interruption, grace=agent.interrupt_grace))
 
-    def _context(self) -> ToolContext:
-        agent, run = self._agent, self._run
-        return ToolContext(
-            self._call,
-            runtime=run.context,
-            run_id=run.id,
-            agent=agent.name,
-            path=run.source.path,
-            toolkit=run.toolkit,
-            stores=() if run.context_store is None else (run.context_store,),
-            interrupted=lambda: run.interrupted,
-            host=run,
-            key=partial(key_of, run),
-            parts=run.conversation.parts,
-            messages=run.memory.read,
-        )
+    def _until_cut_off(self, items: Flow[ToolEvent]) -> Flow[ToolEvent]:
+        """The items of a call that may go on in the background, until it is ended in the foreground."""
+        grace = self._agent.interrupt_grace
+        if self._peers is not None and self._peers.failed is not None:
+            items = items.pipe(take_until(self._peers.failed, grace=grace))
+        return items.pipe(take_until(self._run.interruption.event, grace=grace))
 
     def _show(self, item: ToolEvent) -> Iterator[Event]:
         """The event of an item; the item that says that the call begins has none."""

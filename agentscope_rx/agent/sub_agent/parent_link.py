@@ -46,11 +46,11 @@ class ParentLink:
             self._unlisten = self.parent.interruption.event.listen(self.pass_down)
 
     def pass_down(self) -> None:
-        """Interrupt the sub-agent's run for the same reason as the parent's.
+        """Interrupt the sub-agent's run for the same reason as the parent's, unless it is work in the background.
 
         At its deadline the parent keeps time for its own summary: the sub-agent's run ends without one.
         """
-        if self.parent is None:
+        if self.parent is None or self.call_id in self.parent.calls.in_background:
             return
         self._on_interrupt()
         if self.run is not None:

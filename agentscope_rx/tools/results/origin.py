@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentscope_rx.messages import OutputBlock, ToolResultBlock
+from agentscope_rx.messages import OutputBlock, ToolResultBlock, ToolUseBlock
 
 READ_RESULT: Final = "read_result"
 """The name of the tool that reads results back."""
@@ -16,6 +16,11 @@ _ORIGIN = "origin"
 def read_back(of: ToolResultBlock, output: tuple[OutputBlock, ...]) -> ToolResultBlock:
     """A result with something of an earlier one; its origin is that of the earlier one."""
     return ToolResultBlock(of.id, READ_RESULT, output, metadata={_ORIGIN: origins(of)[-1]})
+
+
+def output_of(call: ToolUseBlock, tool: str, output: tuple[OutputBlock, ...]) -> ToolResultBlock:
+    """The result of this call with what another tool has shown so far; its origin is that tool."""
+    return ToolResultBlock(call.id, call.name, output, metadata={_ORIGIN: tool})
 
 
 def origins(result: ToolResultBlock) -> tuple[str, ...]:

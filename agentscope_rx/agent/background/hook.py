@@ -1,0 +1,46 @@
+"""`BackgroundHook`: the policy of an agent for background work, and the tools by which its model uses it.
+
+    hooks=[BackgroundHook(after=10)]                       every call that takes longer than 10 seconds
+    hooks=[BackgroundHook(after=0, tools=["build"])]       calls of `build`, at once
+    hooks=[BackgroundHook(wait="leave")]                   for tools that say so themselves: @tool(background=True)
+
+A tool that says something itself is not concerned by `after`. An agent without the hook runs such tools in the
+background, too, by the defaults of the policy; its model has no tools to list, read, send to, stop and wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from agentscope_rx.agent.background.policy import MAX_JOBS, BackgroundPolicy, Wait, policy_of
+from agentscope_rx.agent.background.tools import background_tools
+from agentscope_rx.events import Event
+from agentscope_rx.hooks import Hook
+from agentscope_rx.tools import Tool
+
+
+class BackgroundHook(Hook):
+    """Lets calls of an agent go on in the background; it gets no event.
+
+    `after` is the time in the foreground, in seconds, of the calls of `tools` (None: all tools that say nothing
+    themselves). `wait` is what a run does that would end while work is in progress: it waits for it ("wait"), leaves it
+    in progress ("leave"), or stops it ("stop"). At most `max_jobs` of one conversation are in progress; further calls
+    stay in the foreground. With `with_tools=False` the model gets no tools for background work.
+    """
+
+    kinds: tuple[type[Event], ...] | None = ()
+
+    def __init__(
+        self,
+        after: float | None = None,
+        *,
+        tools: Collection[str] | None = None,
+        wait: Wait = "wait",
+        max_jobs: int = MAX_JOBS,
+        with_tools: bool = True,
+    ) -> None:
+        self.policy: BackgroundPolicy = policy_of(after, tools, wait, max_jobs)
+        self._tools = background_tools() if with_tools else ()
+
+    def tools(self) -> tuple[Tool, ...]:
+        return self._tools

@@ -1,0 +1,224 @@
+"""`Jobs`: the background work of one conversation, between and across its runs.
+
+    begin -> running --> ended --> given to a run (its inbox) --> in memory: forgotten but for its output
+                          '------> kept until the next run begins, and saved with the conversation
+
+A job is shown by one run at a time: by the one that has begun it, else by the first one in progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from agentscope_rx.agent.background.job import Job
+from agentscope_rx.agent.background.policy import BackgroundPolicy
+from agentscope_rx.agent.background.records import RECORDS, JobRecord, Records, dump_record
+from agentscope_rx.agent.inbox import Inbox
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.events import EventSource
+from agentscope_rx.parts import PartStates
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.tools import Tool
+
+KEPT_ENDED = 32
+"""How many jobs are kept, with their output, when the model has their results."""
+
+
+class Showing(Protocol):
+    """A run in progress that shows jobs."""
+
+    @property
+    def source(self) -> EventSource: ...
+
+    @property
+    def inbox(self) -> Inbox: ...
+
+    def show(self, job: Job) -> None:
+        """Show the items of this job from now on."""
+        ...
+
+    def hide(self, job: Job) -> None:
+        """Show them no longer."""
+        ...
+
+
+class Jobs:
+    """The jobs of one conversation, by id. `stop` and the properties may be used from any thread."""
+
+    __slots__ = ("_all", "_given", "_parts", "_runs", "_shown_by", "on_ended", "on_settled", "policy", "waiting")
+
+    def __init__(self, parts: PartStates) -> None:
+        self._parts = parts
+        # replaced, not changed: it is read on other threads
+        self._all: dict[str, Job] = {}
+        self._runs: tuple[Showing, ...] = ()
+        self._shown_by: dict[str, Showing] = {}
+        # ended and not in memory: in whose inbox the end is, if in any
+        self._given: dict[str, Showing | None] = {}
+        self.policy: BackgroundPolicy = BackgroundPolicy()
+        self.waiting: set[Callable[[], object]] = set()
+        """Called when a job has ended."""
+        self.on_ended: Callable[[Job], object] | None = None
+        """Called first when a job has ended."""
+        self.on_settled: Callable[[Job], object] | None = None
+        """Called when a job has ended while no run is in progress."""
+
+    def __repr__(self) -> str:
+        return f"<Jobs {', '.join(repr(job) for job in self.all) or 'none'}>"
+
+    @property
+    def all(self) -> tuple[Job, ...]:
+        """The jobs in progress, and the last ones that have ended, in the order of their beginning."""
+        return tuple(self._all.values())
+
+    @property
+    def in_progress(self) -> tuple[Job, ...]:
+        """The jobs that have not ended."""
+        return tuple(job for job in self._all.values() if job.running)
+
+    def find(self, id: str) -> Job:
+        """The job of this id; `InvalidInputError` if there is none."""
+        job = self._all.get(id)
+        if job is None:
+            known = ", ".join(f"{each.id} ({each.call.name})" for each in self.all) or "none"
+            raise InvalidInputError(f"There is no background job {id!r:.60}. There are: {known}.")
+        return job
+
+    def seconds(self, tool: Tool, name: str, arguments: dict[str, object]) -> float | None:
+        """The seconds in the foreground of a call of this tool; None: it stays there."""
+        own = tool.background
+        if own is not None:
+            return own.seconds(name, arguments)
+        return self.policy.after if self.policy.covers(name) else None
+
+    @property
+    def has_room(self) -> bool:
+        """True if one more may be in progress."""
+        most = self.policy.max_jobs
+        return len(self._all) < most or len(self.in_progress) < most
+
+    # --- from its beginning to its end ----------------------------------------------------------------------------
+
+    def begin(self, job: Job) -> None:
+        """The job goes on in the background."""
+        job.detach(self._ended)
+        self._all = {**self._all, job.id: job}
+        self._record(job)
+        self._show(job)
+
+    def _ended(self, job: Job) -> None:
+        if self.on_ended is not None:
+            self.on_ended(job)
+        self._given[job.id] = None
+        self._record(job)
+        if not self._give(job) and self.on_settled is not None:
+            self.on_settled(job)
+        for wake in tuple(self.waiting):
+            wake()
+
+    def _give(self, job: Job) -> bool:
+        """Give the end of the job to a run in progress; False if none takes it."""
+        first = self._shown_by.get(job.id)
+        for run in (*(() if first is None else (first,)), *self._runs):
+            if run.inbox.put_end(job):
+                self._given[job.id] = run
+                return True
+        return False
+
+    def delivered(self, job: Job) -> None:
+        """Memory has the result: the conversation needs to keep it no longer."""
+        self._given.pop(job.id, None)
+        self._change(lambda records: {id: each for id, each in records.items() if id != job.id})
+        ended = [id for id, each in self._all.items() if not each.running and id not in self._given]
+        for id in ended[:-KEPT_ENDED]:
+            self._all = {each: found for each, found in self._all.items() if each != id}
+
+    def add_ended(self, job: Job) -> None:
+        """A job of an earlier process, which has ended: its result is given to the next run."""
+        self._all = {**self._all, job.id: job}
+        self._given[job.id] = None
+        self._record(job)
+
+    def forget(self, jobs: Iterable[Job]) -> None:
+        """These belong to the conversation no longer: they are stopped, and nothing of them is given."""
+        gone = {job.id for job in jobs}
+        for job in [job for job in self.all if job.id in gone]:
+            self._given.pop(job.id, None)
+            self._all = {id: each for id, each in self._all.items() if id != job.id}
+            job.abandon()
+
+    def stop(self, *ids: str) -> tuple[str, ...]:
+        """Stop the jobs of these ids, or all; returns the ids of those that were in progress."""
+        jobs = [self.find(id) for id in ids] if ids else self.all
+        running = [job for job in jobs if job.running]
+        for job in running:
+            job.stop()
+        return tuple(job.id for job in running)
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    def attach(self, run: Showing) -> None:
+        """The run shows the jobs that no other shows, and gets the ends that no other has got."""
+        self._runs = (*self._runs, run)
+        for job in self.all:
+            if job.id not in self._shown_by and not job.told:
+                self._show(job)
+            if job.id in self._given and self._given[job.id] is None:
+                self._give(job)
+
+    def detach(self, run: Showing) -> None:
+        """The run is over: another one, if there is one, goes on showing what it showed, and gets what it left."""
+        if run not in self._runs:
+            return
+        self._runs = tuple(each for each in self._runs if each is not run)
+        for id in [id for id, by in self._shown_by.items() if by is run]:
+            del self._shown_by[id]
+            run.hide(self._all[id]) if id in self._all else None
+        for id, by in list(self._given.items()):
+            if by is run:
+                self._given[id] = None
+        for job in self.all:
+            if self._runs and job.id not in self._shown_by and not job.told:
+                self._show(job)
+            if self._runs and job.id in self._given and self._given[job.id] is None:
+                self._give(job)
+        if self.policy.wait == "stop":
+            for job in self.in_progress:
+                if job.source.path == run.source.path:
+                    job.stop()
+
+    def _show(self, job: Job) -> None:
+        own = [run for run in self._runs if run.source.path == job.source.path]
+        for run in (*own, *self._runs):
+            self._shown_by[job.id] = run
+            run.show(job)
+            return
+
+    # --- what is saved --------------------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> Records:
+        """The saved state."""
+        return RECORDS.get(self._parts)
+
+    def _record(self, job: Job) -> None:
+        record: JobRecord = {
+            "job": job.id,
+            "call": job.call,
+            "path": list(job.source.path),
+            "at": datetime.now(UTC).isoformat(),
+            "state": job.state or "running",
+            "elapsed": job.elapsed,
+        }
+        if job.result is not None:
+            record["result"] = job.result
+        data = dump_record(record)
+        self._change(lambda records: {**records, job.id: data})
+
+    def _change(self, change: Callable[[Records], Records]) -> None:
+        try:
+            RECORDS.change(self._parts, lambda records: (change(records), None))
+        except InvalidInputError as error:
+            report_dropped(error, "keeping the background work of a conversation")

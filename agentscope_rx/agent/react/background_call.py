@@ -1,0 +1,99 @@
+"""One tool call that may go on in the background (see `agent.background`), and what it has in common with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from agentscope_rx.agent.background.job import Job
+from agentscope_rx.agent.background.jobs import Jobs
+from agentscope_rx.agent.background.promotion import in_background
+from agentscope_rx.agent.background.wording import handle_of
+from agentscope_rx.agent.durable.durability import key_of
+from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.run import Run
+from agentscope_rx.events import BackgroundEvent
+from agentscope_rx.hooks import ToolRequest
+from agentscope_rx.hooks.wrapping.flows import AroundTool
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages.frozen import thaw
+from agentscope_rx.reactive import Flow
+from agentscope_rx.tools import ToolContext, ToolEvent, ToolNotice
+from agentscope_rx.tools.calls.execute import PreparedCall
+from agentscope_rx.tools.calls.failure import failure
+
+
+def seconds_of(jobs: Jobs, prepared: PreparedCall) -> float | ToolResultBlock | None:
+    """The seconds in the foreground of a call; None: it stays there. An error result if its tool's function fails."""
+    call = prepared.call
+    try:
+        return jobs.seconds(prepared.tool, call.name, thaw(call.input))
+    except Exception as error:
+        return failure(call, error)
+
+
+def background_call(
+    agent: ReActCore, run: Run, jobs: Jobs, prepared: PreparedCall, after: float, *, again: Job | None = None
+) -> Flow[ToolEvent]:
+    """The items of a call that goes on in the background after so many seconds.
+
+    It waits for the limits of its tool and of its toolkit, and takes no place of its batch: calls behind it do not wait
+    for its end. `again` is the job of an earlier process, which is run once more.
+
+    Signals: as `in_background`.
+    Cancels: the call, unless it has gone on.
+    """
+    call = prepared.call
+
+    def make() -> Job:
+        job = Job(call, run.source, run.clock(), None if again is None else again.id)
+        # an interruption ends its wait in the foreground, not that of a job
+        run.interruption.event.listen(lambda: job.state is None and job.cut.fire())
+        return job
+
+    def items(job: Job) -> Flow[ToolEvent]:
+        context = context_of(agent, run, call, job) if prepared.tool.takes_context else None
+        items = run.toolkit.call(prepared, context=context, stop=(job.cut,))
+        around = run.hooks.around_tool
+        return items if around is None else around_tool(around, run, call, items)
+
+    def promote(job: Job) -> Iterable[ToolEvent] | None:
+        if not jobs.has_room:
+            return None
+        run.calls.in_background.add(call.id)
+        children = run.conversation.children
+        if children is not None:
+            children.hold(call.id)
+        jobs.begin(job)
+        state = "promoted" if after else "started"
+        event = BackgroundEvent(source=run.source, job=job.id, tool_use=call, state=state, elapsed=job.elapsed)
+        return ToolNotice(call, event), handle_of(job, run.toolkit.names)
+
+    if run.durable is not None and run.durable.records(prepared.tool):
+        prepared.before = partial(run.durable.begin, run, call)
+    return in_background(items, make, after, promote)
+
+
+def around_tool(around: AroundTool, run: Run, call: ToolUseBlock, items: Flow[ToolEvent]) -> Flow[ToolEvent]:
+    """The items with the operators of hooks around them."""
+    schema = run.toolkit.schema(call.name)
+    return around.over(items, ToolRequest(source=run.source, iteration=run.iteration, call=call, schema=schema))
+
+
+def context_of(agent: ReActCore, run: Run, call: ToolUseBlock, job: Job | None = None) -> ToolContext:
+    """The call as its tool sees it. A job is not interrupted together with its run."""
+    return ToolContext(
+        call,
+        runtime=run.context,
+        run_id=run.id,
+        agent=agent.name,
+        path=run.source.path,
+        toolkit=run.toolkit,
+        stores=() if run.context_store is None else (run.context_store,),
+        interrupted=lambda: run.interrupted and (job is None or job.state is None),
+        host=run,
+        key=partial(key_of, run),
+        parts=run.conversation.parts,
+        messages=run.memory.read,
+        received=None if job is None else job.received,
+    )
