@@ -21,6 +21,7 @@ from agentscope_rx.reactive.operators._flat_map_iterable import flat_map_iterabl
 from agentscope_rx.reactive.operators._hedge import hedge
 from agentscope_rx.reactive.operators._merge_ordered import merge_ordered
 from agentscope_rx.reactive.operators._next_turn import next_turn
+from agentscope_rx.reactive.operators._probed import Probe, probed
 from agentscope_rx.reactive.operators._recurse import Tail, recurse, tail
 from agentscope_rx.reactive.operators._retry import Attempt, RetryPolicy, jittered, retry
 from agentscope_rx.reactive.operators._shield import shield
@@ -63,6 +64,9 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "flat_map_iterable",
     "onward",
     "transform_type",
+    # tracing
+    "Probe",
+    "probed",
     # several flows
     "Tail",
     "concat",

@@ -11,6 +11,7 @@ from tenacity import stop_after_attempt, wait_fixed
 
 from agentscope_rx.reactive import (
     OneShotEvent,
+    Probe,
     Rate,
     RetryPolicy,
     Semaphore,
@@ -37,6 +38,7 @@ from agentscope_rx.reactive import (
     next_turn,
     on_worker,
     onward,
+    probed,
     recurse,
     retry,
     tail,
@@ -48,6 +50,10 @@ from agentscope_rx.reactive import (
     transform_type,
     using,
 )
+
+
+class SeesItems(Probe[object]):
+    def item(self, value: object) -> None: ...
 
 
 async def one() -> int:
@@ -148,6 +154,8 @@ OPERATORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
     "onward": (lambda source: onward(source, just), {"expected": SAME}),
     "recurse": (recursion, {"expected": [*SAME, 6]}),
     "retry": (retry(RetryPolicy(stop=stop_after_attempt(3), wait=wait_fixed(1))), {"expected": SAME}),
+    "probed": (probed(Probe), {"expected": SAME}),
+    "probed, items": (probed(SeesItems), {"expected": SAME}),
     "take_until": (take_until(OneShotEvent()), {"expected": SAME}),
     "take_until, grace": (take_until(OneShotEvent(), grace=1), {"expected": SAME}),
     "then": (then(lambda: just(6, 7)), {"expected": [6, 7], "ahead": None}),
@@ -170,6 +178,6 @@ ELSEWHERE = {
 }
 NO_FLOWS = {
     "Attempt", "Buffering", "ChannelStatistics", "Demand", "ENGINE_WORKERS", "Flow", "FlowIterator", "OneShotEvent",
-    "Outcome", "Overflow", "Overshoot", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail",
+    "Outcome", "Overflow", "Overshoot", "Probe", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail",
     "WORKERS", "WorkerPool", "WorkerStatistics", "on_dropped",
 }  # fmt: skip

@@ -14,6 +14,7 @@ import reactivex.operators as ops
 from agentscope_rx.reactive import (
     Flow,
     OneShotEvent,
+    Probe,
     RetryPolicy,
     append_if_missing,
     catch,
@@ -31,6 +32,7 @@ from agentscope_rx.reactive import (
     just,
     merge_ordered,
     on_worker,
+    probed,
     recurse,
     retry,
     shield,
@@ -98,6 +100,7 @@ OPERATORS: dict[str, Callable[[Flow[Any]], Flow[Any]]] = {
     "recurse": lambda source: recurse(lambda: concat(source, just(tail(lambda: source)))),
     "retry": lambda source: source.pipe(retry(TWICE)),
     "shielded": lambda source: shield(source),
+    "probed": lambda source: source.pipe(probed(Probe)),
     "take_until": lambda source: source.pipe(take_until(OneShotEvent(), grace=5)),
     "through": lambda source: source.pipe(transform_type(int, ops.map(lambda item: item))),
     "through ours": lambda source: source.pipe(transform_type(int, flat_map_iterable(lambda item: (item, item)))),
