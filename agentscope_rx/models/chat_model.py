@@ -22,6 +22,7 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.attempts import attempt_deadlines, overall_deadline
 from agentscope_rx.models.capabilities import Capabilities, capabilities_of
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.probing import IN_USE, AttemptRequest, seen_by_probes
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, defer, retry
 from agentscope_rx.reactive.kernel.flow import Operator
@@ -105,10 +106,19 @@ class ChatModel(ABC):
         merged, deadlines, again, overall = self._plan(options)
         attempt: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
         bounded = attempt.pipe(deadlines)
+        if IN_USE.ever:
+            bounded = seen_by_probes(bounded, lambda: self._request(messages, tools, merged))
         if around is not None:
             bounded = bounded.pipe(around)
         tried = bounded if again is None else bounded.pipe(again)
         return tried if overall is None else tried.pipe(overall)
+
+    def _request(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> AttemptRequest:
+        return AttemptRequest(
+            model_name=self.model_name, provider=self.provider, messages=messages, tools=tools, options=options
+        )
 
     def _plan(self, options: GenerateOptions | None) -> _Plan:
         """The plan for these options. It is cached, because an agent passes the same object in every round."""
