@@ -67,6 +67,7 @@ class Conversation:
         "__weakref__",
         "_admitted",
         "_copies",
+        "_id",
         "_name",
         "_saved_items",
         "active_groups",
@@ -93,6 +94,7 @@ class Conversation:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._id = ""
         self.flag: RunningFlag = RunningFlag(name)
         # with check_running=False every run has a flag of its own: each can be interrupted and waited for
         self.flags: set[RunningFlag] = {self.flag}
@@ -137,6 +139,15 @@ class Conversation:
     def name(self) -> str:
         """The name of the agent."""
         return self._name
+
+    @property
+    def id(self) -> str:
+        """The key of its session once it is bound to one; else an id that is made when it is first asked for."""
+        if self.binding is not None:
+            return self.binding.key
+        if not self._id:
+            self._id: str = uuid4().hex
+        return self._id
 
     @property
     def runs(self) -> tuple[RunState, ...]:

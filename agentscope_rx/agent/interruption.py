@@ -65,6 +65,10 @@ class Interruption:
         self.ended_by: InterruptSource | None = None
         self.renew()
 
+    def enter(self, scope: Scope) -> None:
+        """Tell the listeners in the context of this scope from now on."""
+        self._scope = scope
+
     def renew(self) -> None:
         """Forget a request that has been handled: the run continues, and can be interrupted again."""
         self.event: OneShotEvent = OneShotEvent()

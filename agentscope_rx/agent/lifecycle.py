@@ -27,6 +27,7 @@ from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.agent.run_history import run_history
+from agentscope_rx.agent.run_probes import probed_run
 from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.sub_agent.pending import without_results
 from agentscope_rx.agent.system_prompt import system_message
@@ -74,7 +75,10 @@ def connect_run(
             failed: Flow[T] = throw(error)
             attach(next_turn(failed), sink, scope)
             return
-        attach(out(run_events(agent, run, given), run), sink, run.scope)
+        events = run_events(agent, run, given)
+        if run.hooks.probes is not None:
+            events = probed_run(run.hooks.probes, run, given, events)
+        attach(out(events, run), sink, run.scope)
 
     return connect
 

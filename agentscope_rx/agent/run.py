@@ -181,6 +181,11 @@ class Run:
         ending = ", ended" if self.calls.ended else ", interrupted" if self.interrupted else ""
         return f"<Run {self.id} of agent {self.name!r}, round {self.iteration}, {self.seq} events{ending}>"
 
+    def enter(self, scope: Scope) -> None:
+        """Live on in this scope, which is the run's own with another context; before anything has begun."""
+        self.scope = scope
+        self.interruption.enter(scope)
+
     # --- interruption ---------------------------------------------------------------------------------------------
 
     @property

@@ -42,8 +42,12 @@ from agentscope_rx.events.kinds import ActingChunkEvent
 if TYPE_CHECKING:
     from agentscope_rx.events.base import EventSource
     from agentscope_rx.hooks.compaction import CompactionAnswer, CompactionRequest
+    from agentscope_rx.hooks.wrapping.requests import CallRequest, StageRequest, ToolRequest
     from agentscope_rx.messages import Msg, ToolUseBlock
-    from agentscope_rx.tools import Tool
+    from agentscope_rx.models.probing import AttemptRequest
+    from agentscope_rx.models.response import ChatResponse
+    from agentscope_rx.reactive import Probe
+    from agentscope_rx.tools import Tool, ToolEvent
     from agentscope_rx.tools.groups import ToolGroup
 
 E = TypeVar("E", bound=Event)
@@ -227,9 +231,30 @@ class Tracer(Hook):
     It gets each part as a cold flow, with its request, and returns it, wrapped or not. So it sees subscription, every
     item (usage and results among them), the end and disposal. It is held to the rules of `around`, as every hook with
     such methods.
+
+    A tracer that changes nothing has `probe_` methods instead. They cost less, need no checks, and choose the context
+    variables, such as a current span, that the part runs with:
+
+        class Times(Tracer):
+            def probe_tool(self, request):                   # also call, stage, attempt
+                return Stopwatch(request.call.name)          # a `Probe`, or None
     """
 
     priority = OUTERMOST
+    alone: bool = False
+    """True for a tracer in place of those of the process (see `hooks.process_wide`)."""
+
+    def probe_call(self, request: CallRequest) -> Probe[object] | None:
+        """What sees a run: its events (those of sub-agents in a `ToolNested`), its wait for its turn and its end."""
+
+    def probe_stage(self, request: StageRequest) -> Probe[object] | None:
+        """What sees a stage: its events and, last, the next stage or the reply."""
+
+    def probe_tool(self, request: ToolRequest) -> Probe[ToolEvent] | None:
+        """What sees a tool call. One that is interrupted ends without a result."""
+
+    def probe_attempt(self, request: AttemptRequest) -> Probe[ChatResponse] | None:
+        """What sees one attempt of a model call; also of those that tools and sub-agents of the run make."""
 
 
 class FunctionHook(Hook, Generic[E]):

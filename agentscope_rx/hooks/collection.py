@@ -16,6 +16,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks.base import FunctionHook, Hook
 from agentscope_rx.hooks.compose import CompiledHooks, Operator
+from agentscope_rx.hooks.process_wide import PROCESS_WIDE
 from agentscope_rx.hooks.wrapping.around_hook import AroundHook
 from agentscope_rx.reactive import Flow
 from agentscope_rx.reactive.kernel.forking import new_lock
@@ -34,8 +35,7 @@ class Hooks:
         self._agent = agent
         self._lock = new_lock()
         self.on_change = on_change
-        self.compiled = CompiledHooks(hooks, agent=agent)
-        """The hooks at this moment, immutable: a run keeps them."""
+        self._compiled = CompiledHooks(hooks, agent=agent, process_wide=PROCESS_WIDE.tracers)
 
     def __repr__(self) -> str:
         return f"<Hooks {list(self.all)!r}>"
@@ -50,14 +50,25 @@ class Hooks:
         return any(_is(each, hook) for each in self.all)
 
     @property
+    def compiled(self) -> CompiledHooks:
+        """The hooks at this moment, and the tracers of the process; immutable: a run keeps them."""
+        if self._compiled.process_wide is not PROCESS_WIDE.tracers:
+            with self._lock:
+                self._compiled = self._compile(self._compiled.all)
+        return self._compiled
+
+    @property
     def all(self) -> tuple[Hook, ...]:
         """All hooks, in the order in which they are called."""
-        return self.compiled.all
+        return self._compiled.all
 
     @property
     def seen(self) -> frozenset[type[Event]]:
         """The kinds that at least one hook gets."""
-        return self.compiled.seen
+        return self._compiled.seen
+
+    def _compile(self, hooks: Iterable[Hook]) -> CompiledHooks:
+        return CompiledHooks(hooks, agent=self._agent, process_wide=PROCESS_WIDE.tracers)
 
     def add(self, *hooks: Hook) -> None:
         """Add hooks, each after the others of its priority, and register their tools; in force from the next run on.
@@ -66,10 +77,10 @@ class Hooks:
         """
         with self._lock:
             # sorting is stable
-            compiled = CompiledHooks((*self.all, *hooks), agent=self._agent)
+            compiled = self._compile((*self.all, *hooks))
             if self.on_change is not None:
                 self.on_change(hooks, ())
-            self.compiled = compiled
+            self._compiled = compiled
 
     def remove(self, hook: Hook) -> None:
         """Remove a hook and its tools; runs in progress still use it. Of several equal ones the last is removed.
@@ -84,32 +95,32 @@ class Hooks:
                     f"Agent {self._agent!r} has no hook {hook!r:.60}. It has {[each.name for each in left]}."
                 )
             removed = left.pop(found[-1])
-            compiled = CompiledHooks(left, agent=self._agent)
+            compiled = self._compile(left)
             if self.on_change is not None:
                 self.on_change((), (removed,))
-            self.compiled: CompiledHooks = compiled
+            self._compiled: CompiledHooks = compiled
 
     # --- the compiled hooks ------------------------------------------------------------------------------------------
 
     def fire(self, event: E) -> Flow[E]:
         """As `CompiledHooks.fire`."""
-        return self.compiled.fire(event)
+        return self._compiled.fire(event)
 
     def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
         """As `CompiledHooks.fire_then`."""
-        return self.compiled.fire_then(event, then)
+        return self._compiled.fire_then(event, then)
 
     def observe(self, event: E) -> Flow[E]:
         """As `CompiledHooks.observe`."""
-        return self.compiled.observe(event)
+        return self._compiled.observe(event)
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
         """As `CompiledHooks.watched`."""
-        return self.compiled.watched(kind, events)
+        return self._compiled.watched(kind, events)
 
     def chunks(self, kind: type[Event]) -> Operator | None:
         """As `CompiledHooks.chunks`."""
-        return self.compiled.chunks(kind)
+        return self._compiled.chunks(kind)
 
 
 def _is(one: Hook, other: object) -> bool:

@@ -33,10 +33,11 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.events.base import EventSource, kinds_of_events
 from agentscope_rx.hooks.asking import approval_by, approving_of, inherited_of, refusal_by, refusing_of
-from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook, check_priority
+from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook, Tracer, check_priority
 from agentscope_rx.hooks.error_notes import add_note, noting
 from agentscope_rx.hooks.validate import check_chunk, checked
 from agentscope_rx.hooks.wrapping.flows import AroundEvents, AroundModel, AroundTool, places
+from agentscope_rx.hooks.wrapping.probes import Probes, probes_of
 from agentscope_rx.messages import ContentBlock, ToolUseBlock
 from agentscope_rx.models.accumulate import BlockBuilder, block_builder
 from agentscope_rx.reactive import (
@@ -70,7 +71,7 @@ _ON_REQUEST = (OutputChunkEvent, PreObserveEvent, PostObserveEvent)
 class CompiledHooks:
     """The hooks of one agent for one run, sorted and compiled."""
 
-    def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "") -> None:
+    def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "", process_wide: tuple[Tracer, ...] = ()) -> None:
         if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"hooks takes a list of hooks, not {hooks!r:.60}. Did you mean hooks=[...]?")
         given = list(hooks)
@@ -106,6 +107,10 @@ class CompiledHooks:
         """The hooks that are asked if a call waits for approval."""
         self.inherited: tuple[Hook, ...] = inherited_of(self.all)
         """The hooks that are asked both about the calls of sub-agents."""
+        self.process_wide: tuple[Tracer, ...] = process_wide
+        """The tracers of the process; of them the probes alone are used."""
+        self.probes: Probes | None = probes_of(self.all, process_wide)
+        """The probes around calls, stages and tool calls; None if there are none."""
         self._set_around()
 
     def _set_around(self) -> None:

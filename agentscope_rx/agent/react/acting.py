@@ -24,7 +24,7 @@ from agentscope_rx.agent.react.approval import (
 )
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.return_direct import direct_reply
-from agentscope_rx.agent.react.stage import ReActCore, around_stage
+from agentscope_rx.agent.react.stage import ReActCore, around_stage, probed_stage
 from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
 from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
@@ -61,8 +61,8 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.end_limited(run, *limit)))
 
-    around = run.hooks.around_acting
-    if around is None:
+    around, probes = run.hooks.around_acting, run.hooks.probes
+    if around is None and probes is None:
         return _act(agent, run, batch)
     batches = [batch]
 
@@ -70,7 +70,8 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         # each attempt changes the batch
         return _act(agent, run, batches.pop() if batches else sort_calls(run, calls, agent.in_doubt))
 
-    return around_stage(around, run, "acting", begin, calls)
+    stage = defer(begin) if around is None else around_stage(around, run, "acting", begin, calls)
+    return stage if probes is None else probed_stage(probes, run, "acting", stage, calls)
 
 
 def _act(agent: ReActCore, run: Run, batch: CallBatch) -> Stage:

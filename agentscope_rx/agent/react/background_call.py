@@ -14,7 +14,6 @@ from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import BackgroundEvent
 from agentscope_rx.hooks import ToolRequest
-from agentscope_rx.hooks.wrapping.flows import AroundTool
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.reactive import Flow
@@ -54,8 +53,11 @@ def background_call(
     def items(job: Job) -> Flow[ToolEvent]:
         context = context_of(agent, run, call, job) if prepared.tool.takes_context else None
         items = run.toolkit.call(prepared, context=context, stop=(job.cut,))
-        around = run.hooks.around_tool
-        return items if around is None else around_tool(around, run, call, items)
+        around, probes = run.hooks.around_tool, run.hooks.probes
+        request = None if around is None and probes is None else request_of(run, call)
+        if around is not None and request is not None:
+            items = around.over(items, request)
+        return items if probes is None or request is None else probes.tool(items, request)
 
     def promote(job: Job) -> Iterable[ToolEvent] | None:
         if not jobs.has_room:
@@ -74,10 +76,10 @@ def background_call(
     return in_background(items, make, after, promote)
 
 
-def around_tool(around: AroundTool, run: Run, call: ToolUseBlock, items: Flow[ToolEvent]) -> Flow[ToolEvent]:
-    """The items with the operators of hooks around them."""
+def request_of(run: Run, call: ToolUseBlock) -> ToolRequest:
+    """The call as operators of hooks and probes around it see it."""
     schema = run.toolkit.schema(call.name)
-    return around.over(items, ToolRequest(source=run.source, iteration=run.iteration, call=call, schema=schema))
+    return ToolRequest(source=run.source, iteration=run.iteration, call=call, schema=schema)
 
 
 def context_of(agent: ReActCore, run: Run, call: ToolUseBlock, job: Job | None = None) -> ToolContext:

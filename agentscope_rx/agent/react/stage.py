@@ -1,4 +1,4 @@
-"""What the stages of a ReAct run share: `ReActCore`, the agent as they see it, `around_stage`, and `sent_of`."""
+"""What the stages of a ReAct run share: `ReActCore` (the agent), `around_stage`, `probed_stage` and `sent_of`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol, cast
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.hooks import StageRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
+from agentscope_rx.hooks.wrapping.probes import Probes
 from agentscope_rx.hooks.wrapping.requests import StageName
 from agentscope_rx.memory import TokenWindow
 from agentscope_rx.messages import Msg, ToolUseBlock
@@ -53,6 +54,18 @@ def sent_of(agent: ReActCore, run: Run, history: Sequence[Msg]) -> Sequence[Msg]
         return history if window is None else window.of(history, pending=conversation.unsettled or (), marked=False)
     view = conversation.view.of(history)
     return view.messages if window is None else window.of_view(view, pending=conversation.unsettled or ())
+
+
+def probed_stage(probes: Probes, run: Run, stage: StageName, flow: Stage, calls: Sequence[ToolUseBlock] = ()) -> Stage:
+    """The stage, seen by the probes of tracers.
+
+    Signals: those of the stage.
+    Cancels: the stage.
+    """
+    if not probes.stages:
+        return flow
+    request = StageRequest(source=run.source, stage=stage, iteration=run.iteration, calls=tuple(calls))
+    return probes.stage(flow, request)
 
 
 def around_stage(

@@ -14,7 +14,7 @@ from functools import partial
 
 from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
-from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
+from agentscope_rx.agent.react.stage import ReActCore, around_stage, probed_stage, sent_of
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.errors import PromptTooLongError
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
@@ -57,12 +57,15 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
         fired = run.history().pipe(concat_map(partial(_fire_pre, agent, run, which, again)))
         return concat(run.close_open(ToolResultKind.REJECTED, text), fired)
 
-    around = run.hooks.around_summarizing
-    if not run.hooks.compacting:
-        return begin() if around is None else around_stage(around, run, "summarizing", begin)
-    # calls are closed when the hooks have been asked
-    stage = defer(begin) if around is None else around_stage(around, run, "summarizing", begin)
-    return compact_before(agent, run, _compacting(agent, run, "round"), stage, limited=False)
+    around, probes, compacting = run.hooks.around_summarizing, run.hooks.probes, run.hooks.compacting
+    if around is not None:
+        stage = around_stage(around, run, "summarizing", begin)
+    else:
+        # calls are closed when the hooks have been asked
+        stage = defer(begin) if compacting or probes is not None else begin()
+    if compacting:
+        stage = compact_before(agent, run, _compacting(agent, run, "round"), stage, limited=False)
+    return stage if probes is None else probed_stage(probes, run, "summarizing", stage)
 
 
 def _compacting(agent: ReActCore, run: Run, why: CompactionWhy) -> Compacting:

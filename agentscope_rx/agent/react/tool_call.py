@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch, stopped_by_now
-from agentscope_rx.agent.react.background_call import around_tool, background_call, context_of, seconds_of
+from agentscope_rx.agent.react.background_call import background_call, context_of, request_of, seconds_of
 from agentscope_rx.agent.react.model_call import voids
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
@@ -123,13 +123,15 @@ class ToolRun:
         if run.durable is not None and isinstance(prepared, PreparedCall) and run.durable.records(prepared.tool):
             prepared.before = partial(run.durable.begin, run, call)
         items = run.toolkit.call(prepared, context=context, within=peers, stop=stop)
-        if run.hooks.around_tool is not None:
-            items = around_tool(run.hooks.around_tool, run, call, items)
-        if tool is not None and not tool.interruptible:
-            return items
-        if failed is not None:
-            items = items.pipe(take_until(failed, grace=agent.interrupt_grace))
-        return items.pipe(take_until(interruption, grace=agent.interrupt_grace))
+        around, probes = run.hooks.around_tool, run.hooks.probes
+        request = None if around is None and probes is None else request_of(run, call)
+        if around is not None and request is not None:
+            items = around.over(items, request)
+        if tool is None or tool.interruptible:
+            if failed is not None:
+                items = items.pipe(take_until(failed, grace=agent.interrupt_grace))
+            items = items.pipe(take_until(interruption, grace=agent.interrupt_grace))
+        return items if probes is None or request is None else probes.tool(items, request)
 
     def _until_cut_off(self, items: Flow[ToolEvent]) -> Flow[ToolEvent]:
         """The items of a call that may go on in the background, until it is ended in the foreground."""

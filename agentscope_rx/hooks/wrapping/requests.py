@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from agentscope_rx.events.base import NOWHERE, EventSource, HasSource
 from agentscope_rx.messages import Approve, Msg, Reject, ToolUseBlock
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 
 StageName = Literal["reasoning", "acting", "summarizing"]
+
+
+class ConversationId(Protocol):
+    """The conversation that a run belongs to."""
+
+    @property
+    def id(self) -> str:
+        """The key that it is saved by, once it is bound to a session; else an id of this process."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +31,11 @@ class Request(HasSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest(Request):
-    """A call: its input as the caller has given it, before hooks on PreCall."""
+    """A call: its input as the caller has given it, before hooks on PreCall. For probes: its conversation."""
 
     input: tuple[Msg, ...] = ()
     answers: tuple[Approve | Reject, ...] = ()
+    conversation: ConversationId | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
