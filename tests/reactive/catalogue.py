@@ -178,6 +178,6 @@ ELSEWHERE = {
 }
 NO_FLOWS = {
     "Attempt", "Buffering", "ChannelStatistics", "Demand", "ENGINE_WORKERS", "Flow", "FlowIterator", "OneShotEvent",
-    "Outcome", "Overflow", "Overshoot", "Probe", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail",
-    "WORKERS", "WorkerPool", "WorkerStatistics", "on_dropped",
+    "Outcome", "Overflow", "Overshoot", "Probe", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError",
+    "Tail", "WORKERS", "WorkerPool", "WorkerStatistics", "on_dropped",
 }  # fmt: skip
