@@ -63,6 +63,11 @@ class TextGuardrail(Guardrail):
             return self._judge(request)
         return on_worker(partial(self._judge, request))
 
+    def redacted(self, text: str) -> str:
+        """The text with what was found in it replaced, such as for a log: `Content(redact=Secrets().redacted)`."""
+        spans = disjoint(self.find(text))
+        return self._without(text, spans) if spans else text
+
     def _judge(self, request: CheckRequest) -> Verdict:
         if request.kind == "tool_call" and request.call is not None and request.call.raw is None:
             labels: list[str] = []
