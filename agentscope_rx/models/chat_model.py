@@ -82,6 +82,11 @@ class ChatModel(ABC):
         return (self.model_name,)
 
     @property
+    def server_address(self) -> tuple[str, int] | None:
+        """Host and port of the server that is asked; None for a model without one."""
+        return None
+
+    @property
     def capabilities(self) -> Capabilities | None:
         """The known sizes and input kinds of the model; None if unknown."""
         return capabilities_of(self.provider, self.model_name)
@@ -117,7 +122,12 @@ class ChatModel(ABC):
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> AttemptRequest:
         return AttemptRequest(
-            model_name=self.model_name, provider=self.provider, messages=messages, tools=tools, options=options
+            model_name=self.model_name,
+            provider=self.provider,
+            messages=messages,
+            tools=tools,
+            options=options,
+            address=self.server_address,
         )
 
     def _plan(self, options: GenerateOptions | None) -> _Plan:

@@ -113,6 +113,13 @@ class HttpChatModel(ChatModel):
             self.endpoint.headers_with({**headers, **options.additional_headers}),
         )
 
+    @property
+    def server_address(self) -> tuple[str, int] | None:
+        parts = self.endpoint.parts
+        if parts.hostname is None:
+            return None
+        return parts.hostname, parts.port or (80 if parts.scheme == "http" else 443)
+
     @abstractmethod
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         """The request and the reader of its answer. Local files of the messages have been read into base64.

@@ -29,6 +29,8 @@ class AttemptRequest:
     messages: Sequence[Msg] = ()
     tools: Sequence[ToolSchema] = ()
     options: GenerateOptions
+    address: tuple[str, int] | None = None
+    """Host and port of the server, if the model is behind one."""
 
 
 AttemptProbe = Callable[[AttemptRequest], Probe[ChatResponse] | None]

@@ -1,1 +1,61 @@
-"""Runs as OpenTelemetry spans and metrics (extra `otel`)."""
+"""Runs as OpenTelemetry spans and metrics (extra `otel`).
+
+instrument()                                       every agent of the process
+ReActAgent(..., tracer=OpenTelemetryHook())        one agent
+ReActAgent(..., tracer=UNTRACED)                   never
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentscope_rx.errors import MissingExtraError
+from agentscope_rx.hooks.process_wide import UNTRACED
+from agentscope_rx.lazy import import_lazily, leave_out_missing
+from agentscope_rx.tracing.content import Content
+from agentscope_rx.tracing.conventions import SCHEMA_URL, SEMCONV_VERSION
+from agentscope_rx.tracing.recording import Recorder, RecordingTracer, current_record
+from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageRecord, ToolRecord
+
+if TYPE_CHECKING:
+    from agentscope_rx.tracing.instrumentation import instrument, uninstrument
+    from agentscope_rx.tracing.open_telemetry_hook import OpenTelemetryHook
+    from agentscope_rx.tracing.spans import Spans
+
+# they need the extra `otel`
+_LAZY = {
+    "OpenTelemetryHook": "agentscope_rx.tracing.open_telemetry_hook",
+    "Spans": "agentscope_rx.tracing.spans",
+    "instrument": "agentscope_rx.tracing.instrumentation",
+    "uninstrument": "agentscope_rx.tracing.instrumentation",
+}
+
+__all__ = [
+    "SCHEMA_URL",
+    "SEMCONV_VERSION",
+    "UNTRACED",
+    "Content",
+    "ModelRecord",
+    "OpenTelemetryHook",
+    "Record",
+    "Recorder",
+    "RecordingTracer",
+    "RunRecord",
+    "Spans",
+    "StageRecord",
+    "ToolRecord",
+    "current_record",
+    "instrument",
+    "uninstrument",
+]
+
+leave_out_missing(__all__, dict.fromkeys(_LAZY, "opentelemetry"))
+
+
+def __getattr__(name: str) -> object:
+    try:
+        return import_lazily(__name__, _LAZY, name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("opentelemetry"):
+            raise
+        raise MissingExtraError("opentelemetry", "otel") from error

@@ -119,7 +119,7 @@ class RecordingTracer(Tracer):
             except Exception as failure:
                 report_dropped(failure, f"{type(recorder).__name__} at the end of a {type(record).__name__}")
         # an error holds the frames that hold the objects of the run
-        record.error = record.context = None
+        record.error = record.recorded = record.context = None
 
 
 class _RunProbe(Probe[object]):
@@ -224,6 +224,7 @@ class _ModelProbe(Probe[ChatResponse]):
         run = record.run
         if run is not None:
             run.model_attempts += 1
+            run.model = run.model or self._request
         return self._tracer.begin(record, scope.context)
 
     def item(self, value: ChatResponse) -> None:

@@ -24,7 +24,7 @@ from agentscope_rx.reactive import Outcome
 from agentscope_rx.tools.calls.signals import ToolRetry
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Record:
     """One part of a run, from its beginning to its end."""
 
@@ -40,6 +40,8 @@ class Record:
     """The context that the part runs in, with its span, if there is one."""
     span: object = field(default=None, repr=False)
     """The span of the part, kept by `Spans`."""
+    recorded: Exception | None = field(default=None, repr=False)
+    """The error of a part within this one, which the span of that part shows."""
 
     @property
     def seconds(self) -> float:
@@ -67,6 +69,8 @@ class RunRecord(Record):
     """The tokens of the whole run, those of its sub-agents included."""
     resumes: str | None = None
     """The id of the run, lost with its process, that this one goes on from."""
+    model: AttemptRequest | None = field(default=None, repr=False)
+    """The first request to a model."""
     model_attempts: int = 0
     tool_calls: int = 0
 

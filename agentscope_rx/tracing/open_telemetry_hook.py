@@ -1,0 +1,50 @@
+"""`OpenTelemetryHook`: the runs of an agent as OpenTelemetry spans.
+
+    ReActAgent("Friday", model, tracer=OpenTelemetryHook())          one agent, and what its tools and models do
+    instrument()                                                     every agent of the process: see `instrumentation`
+
+The providers are the global ones unless they are given. Without a provider OpenTelemetry makes spans that record
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from opentelemetry import trace
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.tracing import conventions as names
+from agentscope_rx.tracing.content import Content
+from agentscope_rx.tracing.recording import Recorder, RecordingTracer
+from agentscope_rx.tracing.spans import Clock, Spans
+
+
+class OpenTelemetryHook(RecordingTracer):
+    """Spans of runs, stages, model attempts and tool calls, by the GenAI semantic conventions (`SEMCONV_VERSION`).
+
+    `stages=False` leaves the stages out. `content` is what of the conversation the spans show: none of it (False), all
+    of it without secrets (True), or what a `Content` says. `clock` gives the time of the spans in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        stages: bool = True,
+        content: Content | bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        if not isinstance(content, (Content, bool)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"content must be True, False or Content(...), not {content!r:.60}.")
+        if tracer_provider is not None and not isinstance(tracer_provider, trace.TracerProvider):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"tracer_provider must be an OpenTelemetry TracerProvider, not {tracer_provider!r:.60}."
+            )
+        tracer = trace.get_tracer(names.SCOPE, version("agentscope-rx"), tracer_provider, names.SCHEMA_URL)
+        shown = Content() if content is True else content or None
+        super().__init__(self._made(tracer, shown, clock), stages=stages)
+
+    def _made(self, tracer: trace.Tracer, content: Content | None, clock: Clock | None) -> Sequence[Recorder]:
+        return (Spans(tracer, content=content, clock=clock),)
