@@ -37,6 +37,7 @@ from agentscope_rx.hooks import CallRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.models.probing import IN_USE
 from agentscope_rx.reactive import (
     Flow,
     Outcome,
@@ -76,8 +77,8 @@ def connect_run(
             attach(next_turn(failed), sink, scope)
             return
         events = run_events(agent, run, given)
-        if run.hooks.probes is not None:
-            events = probed_run(run.hooks.probes, run, given, events)
+        if run.hooks.probes is not None or IN_USE.ever:
+            events = probed_run(run, given, events)
         attach(out(events, run), sink, run.scope)
 
     return connect

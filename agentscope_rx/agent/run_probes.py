@@ -9,17 +9,24 @@ from agentscope_rx.agent.input import ParsedInput
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event
 from agentscope_rx.hooks import CallRequest
-from agentscope_rx.hooks.wrapping.probes import Probes
+from agentscope_rx.hooks.wrapping.probes import inherited_probes
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 
 
-def probed_run(probes: Probes, run: Run, given: ParsedInput, events: Flow[Event]) -> Flow[Event]:
-    """The events of a run that has not begun, seen by the probes.
+def probed_run(run: Run, given: ParsedInput, events: Flow[Event]) -> Flow[Event]:
+    """The events of a run that has not begun, seen by the agent's probes, or else by those of the run around it.
 
     Signals: those of the events.
     Cancels: the run.
     """
+
+    probes = run.hooks.probes
+    if probes is None:
+        probes = inherited_probes(run.scope.context)
+        if probes is None:
+            return events
+        run.hooks = run.hooks.seen_by(probes)
 
     def enter(sink: Sink[Event], scope: Scope) -> None:
         run.enter(scope)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import copy_context
+from copy import copy
 from dataclasses import replace
 from functools import reduce
 from inspect import isawaitable
@@ -126,6 +127,12 @@ class CompiledHooks:
         self.around_summarizing: AroundEvents | None = events("summarizing")
         self.around_model: AroundModel | None = AroundModel(found["model"]) if "model" in found else None
         self.around_tool: AroundTool | None = AroundTool(found["tool"]) if "tool" in found else None
+
+    def seen_by(self, probes: Probes) -> CompiledHooks:
+        """The same hooks with other probes."""
+        hooks = copy(self)
+        hooks.probes = probes
+        return hooks
 
     def _for(self, kind: type[Event]) -> tuple[Hook, ...]:
         steps = self._steps.get(kind)

@@ -47,15 +47,12 @@ class _InUse:
 IN_USE = _InUse()
 
 
-def with_attempt_probes(context: Context, *probes: AttemptProbe) -> Context:
-    """A copy of the context in which these probes, too, see the attempts, each once. Without any: in which none does.
-
-    Probes that are equal are one.
-    """
+def with_attempt_probes(context: Context, probes: Sequence[AttemptProbe], *, alone: bool) -> Context:
+    """A copy of the context in which these probes see the attempts, each once: beside those before, or `alone`."""
     within = context.copy()
-    before = context.get(_PROBES, ())
+    before = () if alone else context.get(_PROBES, ())
     IN_USE.ever = True
-    within.run(_PROBES.set, (*before, *(each for each in probes if each not in before)) if probes else ())
+    within.run(_PROBES.set, (*before, *(each for each in probes if each not in before)))
     return within
 
 

@@ -12,7 +12,7 @@ anything: it needs no checks, and stands outside of all operators.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import Context
+from contextvars import Context, ContextVar
 from functools import partial, reduce
 from typing import TypeVar, cast
 
@@ -29,25 +29,24 @@ R = TypeVar("R", bound=Request)
 class Probes:
     """The probes of some tracers, the first one outermost."""
 
-    __slots__ = ("_attempt", "_call", "_stage", "_tool", "stages")
+    __slots__ = ("_alone", "_attempt", "_call", "_stage", "_tool", "stages")
 
     def __init__(self, tracers: Sequence[Tracer]) -> None:
         self._call = [each.probe_call for each in tracers if type(each).probe_call is not Tracer.probe_call]
         self._stage = [each.probe_stage for each in tracers if type(each).probe_stage is not Tracer.probe_stage]
         self._tool = [each.probe_tool for each in tracers if type(each).probe_tool is not Tracer.probe_tool]
-        attempt = [each.probe_attempt for each in tracers if type(each).probe_attempt is not Tracer.probe_attempt]
-        self._attempt: Sequence[AttemptProbe] | None = attempt or None
-        if any(each.alone and type(each).probe_attempt is Tracer.probe_attempt for each in tracers):
-            # not those of the run around this one either
-            self._attempt = ()
+        self._attempt = [each.probe_attempt for each in tracers if type(each).probe_attempt is not Tracer.probe_attempt]
+        # then not beside those of the run around this one either
+        self._alone = any(each.alone for each in tracers)
         self.stages: bool = bool(self._stage)
         """True if there are probes around stages."""
 
     def call(self, source: Flow[T], request: CallRequest) -> Flow[T]:
         """The events of a run, with the probes around them."""
-        if self._attempt is not None:
-            source = cast("Flow[T]", probed(partial(_within, self._attempt))(source))
-        return _around(source, self._call, request)
+        return _around(cast("Flow[T]", probed(self._enter)(source)), self._call, request)
+
+    def _enter(self) -> Probe[object]:
+        return _Entering(self, self._attempt, self._alone)
 
     def stage(self, source: Flow[T], request: StageRequest) -> Flow[T]:
         """The items of a stage, with the probes around them."""
@@ -78,20 +77,28 @@ def _probes(tracer: Tracer) -> bool:
     )
 
 
-class _AttemptsWithin(Probe[object]):
-    """Not a probe: sets those of the attempts in the context of the run."""
+_INHERITED: ContextVar[Probes | None] = ContextVar("agentscope_rx_probes", default=None)
 
-    __slots__ = ("_probes",)
 
-    def __init__(self, probes: Sequence[AttemptProbe]) -> None:
+def inherited_probes(context: Context) -> Probes | None:
+    """The probes of the run that this context belongs to: those of a sub-agent that has none of its own."""
+    return context.get(_INHERITED)
+
+
+class _Entering(Probe[object]):
+    """Sees nothing: sets the probes of attempts and sub-agents in the context of the run."""
+
+    __slots__ = ("_alone", "_attempt", "_probes")
+
+    def __init__(self, probes: Probes, attempt: Sequence[AttemptProbe], alone: bool) -> None:
         self._probes = probes
+        self._attempt = attempt
+        self._alone = alone
 
     def begin(self, scope: Scope) -> Context:
-        return with_attempt_probes(scope.context, *self._probes)
-
-
-def _within(probes: Sequence[AttemptProbe]) -> Probe[object]:
-    return _AttemptsWithin(probes)
+        within = with_attempt_probes(scope.context, self._attempt, alone=self._alone)
+        within.run(_INHERITED.set, self._probes)
+        return within
 
 
 def _around(source: Flow[T], probes: Sequence[Callable[[R], Probe[T] | None]], request: R) -> Flow[T]:
