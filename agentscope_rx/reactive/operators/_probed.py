@@ -125,8 +125,10 @@ class _Probed(OperatorSink, Generic[T]):
         self._scope.context.copy().run(self._sink.on_completed)
 
     def dispose(self) -> None:
-        super().dispose()
-        self._end(Outcome.DISPOSED)
+        try:
+            super().dispose()
+        finally:
+            self._end(Outcome.DISPOSED)
 
     def _end(self, outcome: Outcome, error: Exception | None = None) -> None:
         probe, self._probe = self._probe, None
