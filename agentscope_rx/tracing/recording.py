@@ -28,7 +28,7 @@ from agentscope_rx.hooks.wrapping.requests import CallRequest, StageRequest, Too
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.models.probing import AttemptRequest
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.reactive import Outcome, Probe, Scope
+from agentscope_rx.reactive import Outcome, Probe, Scope, SourceCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolEvent, ToolRetry
@@ -111,6 +111,9 @@ class RecordingTracer(Tracer):
     def end(self, record: Record, outcome: Outcome, error: Exception | None) -> None:
         """Complete the record, and tell the recorders."""
         record.ended = record.clock()
+        if isinstance(error, SourceCancelledError):
+            # a loop that shuts down: nothing has failed
+            outcome, error = Outcome.DISPOSED, None
         record.outcome = outcome
         record.error = error
         for recorder in reversed(self._recorders):
