@@ -24,11 +24,12 @@ from agentscope_rx.agent.react.approval import (
 )
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.return_direct import direct_reply
-from agentscope_rx.agent.react.stage import ReActCore, around_stage, probed_stage
+from agentscope_rx.agent.react.stage import ActingCore, ReActCore, around_stage, probed_stage
 from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
 from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
 from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.events import Event, MemoryEvent, PostActingEvent, PreActingEvent
 from agentscope_rx.messages import GenerateReason, Msg, ToolUseBlock
 from agentscope_rx.reactive import (
@@ -46,7 +47,7 @@ from agentscope_rx.reactive import (
 )
 
 
-def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
+def acting(agent: ActingCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     """Run the calls, remember their results, name the next stage.
 
     Signals: PreActing of each call that runs; then chunks as they come and PostActing in call order; then a tail or
@@ -74,7 +75,7 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     return stage if probes is None else probed_stage(probes, run, "acting", stage, calls)
 
 
-def _act(agent: ReActCore, run: Run, batch: CallBatch) -> Stage:
+def _act(agent: ActingCore, run: Run, batch: CallBatch) -> Stage:
     """PreActing, the calls, their results, and the next stage."""
     parts: list[Flow[Event]] = [_fire_pre(run, batch), defer(lambda: _run_batch(agent, run, batch))]
     if batch.edited:
@@ -113,7 +114,7 @@ def _fire_pre(run: Run, batch: CallBatch) -> Flow[Event]:
     return just(*[event(entry) for entry in batch.runs])
 
 
-def _run_batch(agent: ReActCore, run: Run, batch: CallBatch) -> Flow[Event]:
+def _run_batch(agent: ActingCore, run: Run, batch: CallBatch) -> Flow[Event]:
     """Run the calls, as many at once as the toolkit allows; settle their results in call order."""
     settle = partial(_settle, agent, run, batch)
     entries = batch.settles
@@ -137,7 +138,7 @@ def _in_turn(result: ToolResult) -> Flow[Event | ToolResult]:
     return just(result)
 
 
-def _settle(agent: ReActCore, run: Run, batch: CallBatch, result: ToolResult) -> Flow[Event]:
+def _settle(agent: ActingCore, run: Run, batch: CallBatch, result: ToolResult) -> Flow[Event]:
     """PostActing |> hooks |> remember; nothing for a call that waits."""
     if result.block is None:
         return empty()
@@ -170,7 +171,7 @@ def _settle(agent: ReActCore, run: Run, batch: CallBatch, result: ToolResult) ->
     return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
 
 
-def _next(agent: ReActCore, run: Run, batch: CallBatch, direct: Msg | None = None) -> Done | Tail[Event | Done]:
+def _next(agent: ActingCore, run: Run, batch: CallBatch, direct: Msg | None = None) -> Done | Tail[Event | Done]:
     """Decide, and name the next stage. `direct` is the reply made of the results, if they are one."""
     run.calls.end_round()
     waiting = batch.waiting
@@ -182,7 +183,7 @@ def _next(agent: ReActCore, run: Run, batch: CallBatch, direct: Msg | None = Non
         return tail(lambda: agent.end_interrupted(run))
     run.calls.pending = bool(waiting)
     output = output_of(run)
-    if output is not None and (follow := after_results(agent, run, output, decision, batch.stopped)) is not None:
+    if output is not None and (follow := _by_output(agent, run, output, decision, batch)) is not None:
         return follow
     if decision is Decision.STOP and batch.stopped is not None:
         return Done(batch.stopped)
@@ -192,3 +193,10 @@ def _next(agent: ReActCore, run: Run, batch: CallBatch, direct: Msg | None = Non
         return tail(lambda: end_or_go_on(agent, run, direct))
     run.iteration += 1
     return tail(lambda: agent.reasoning(run))
+
+
+def _by_output(
+    agent: ActingCore, run: Run, output: StructuredOutputState, decision: Decision, batch: CallBatch
+) -> Tail[Event | Done] | None:
+    """What follows if the results decide on the output, which a model has been asked for."""
+    return after_results(cast("ReActCore", agent), run, output, decision, batch.stopped)

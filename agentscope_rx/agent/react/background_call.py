@@ -10,7 +10,7 @@ from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.background.promotion import in_background
 from agentscope_rx.agent.background.wording import handle_of
 from agentscope_rx.agent.durable.durability import key_of
-from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import BackgroundEvent
 from agentscope_rx.hooks import ToolRequest
@@ -32,7 +32,7 @@ def seconds_of(jobs: Jobs, prepared: PreparedCall) -> float | ToolResultBlock | 
 
 
 def background_call(
-    agent: ReActCore, run: Run, jobs: Jobs, prepared: PreparedCall, after: float, *, again: Job | None = None
+    agent: ActingCore, run: Run, jobs: Jobs, prepared: PreparedCall, after: float, *, again: Job | None = None
 ) -> Flow[ToolEvent]:
     """The items of a call that goes on in the background after so many seconds.
 
@@ -82,7 +82,7 @@ def request_of(run: Run, call: ToolUseBlock) -> ToolRequest:
     return ToolRequest(source=run.source, iteration=run.iteration, call=call, schema=schema)
 
 
-def context_of(agent: ReActCore, run: Run, call: ToolUseBlock, job: Job | None = None) -> ToolContext:
+def context_of(agent: ActingCore, run: Run, call: ToolUseBlock, job: Job | None = None) -> ToolContext:
     """The call as its tool sees it. A job is not interrupted together with its run."""
     return ToolContext(
         call,

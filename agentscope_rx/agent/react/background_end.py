@@ -15,7 +15,7 @@ from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.background.policy import BackgroundPolicy
 from agentscope_rx.agent.background.wording import message_of, result_of
 from agentscope_rx.agent.inbox import QueuedInput
-from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event, InputEvent, PostActingEvent
 from agentscope_rx.messages import Msg
@@ -51,7 +51,7 @@ def take_end(run: Run, queued: QueuedInput, job: Job, remember: Callable[[InputE
     return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
 
 
-def jobs_of(agent: ReActCore, run: Run, policy: BackgroundPolicy | None) -> Jobs:
+def jobs_of(agent: ActingCore, run: Run, policy: BackgroundPolicy | None) -> Jobs:
     """The jobs of the run's conversation, under the policy of its agent."""
     conversation = run.conversation
     jobs = conversation.jobs
@@ -67,5 +67,5 @@ def jobs_of(agent: ReActCore, run: Run, policy: BackgroundPolicy | None) -> Jobs
     return jobs
 
 
-def settle_lost(agent: ReActCore, run: Run, jobs: Jobs) -> None:
+def settle_lost(agent: ActingCore, run: Run, jobs: Jobs) -> None:
     """Settle the jobs that the saved state has, and this process has not."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import without_heading
@@ -23,7 +23,7 @@ from agentscope_rx.messages import GenerateReason, Msg, MsgRole, OutputBlock, Te
 from agentscope_rx.tools.background import BACKGROUND
 
 
-def direct_reply(agent: ReActCore, run: Run, history: Sequence[Msg], *, fresh: bool = False) -> Msg | None:
+def direct_reply(agent: ActingCore, run: Run, history: Sequence[Msg], *, fresh: bool = False) -> Msg | None:
     """The reply made of the last batch of the history, by the table above; None if the model is to be asked.
 
     `fresh`: the batch was run just now. One of an earlier call is no reply if other messages have followed it.

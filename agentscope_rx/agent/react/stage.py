@@ -1,4 +1,4 @@
-"""What the stages of a ReAct run share: `ReActCore` (the agent), `around_stage`, `probed_stage` and `sent_of`."""
+"""What stages share: the agent as they see it (`ActingCore`, `ReActCore`); `around_stage`, `probed_stage`, `sent_of`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,12 @@ from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.tools.base import InDoubt
 
 
-class ReActCore(Protocol):
-    """A ReAct agent, as its stages see it. The methods are documented at `ReActAgent`."""
+class ActingCore(Protocol):
+    """An agent, as the stages see it that need no model. The methods are documented at `ActingAgent`."""
 
     name: str
-    model: ChatModel
     max_iters: int
-    generate_options: GenerateOptions
     tool_execution_config: ExecutionConfig | None
-    repeat_tool_choice: bool
-    memory_window: TokenWindow | None
     in_doubt: InDoubt
 
     @property
@@ -45,6 +41,15 @@ class ReActCore(Protocol):
     def end_interrupted(self, run: Run) -> Stage: ...
 
     def end_limited(self, run: Run, which: str, limit: float) -> Stage: ...
+
+
+class ReActCore(ActingCore, Protocol):
+    """A ReAct agent, as its stages see it."""
+
+    model: ChatModel
+    generate_options: GenerateOptions
+    repeat_tool_choice: bool
+    memory_window: TokenWindow | None
 
 
 def sent_of(agent: ReActCore, run: Run, history: Sequence[Msg]) -> Sequence[Msg]:

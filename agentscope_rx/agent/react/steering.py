@@ -18,7 +18,7 @@ from agentscope_rx.agent.inbox import QueuedInput
 from agentscope_rx.agent.input import check_enqueued
 from agentscope_rx.agent.react.background_end import take_end
 from agentscope_rx.agent.react.decide import Decision, before_reasoning
-from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.react.waiting import wait_for_work, waits
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event, InputEvent, MemoryEvent
@@ -26,7 +26,7 @@ from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, empty, just, shield, tail, then
 
 
-def take_input(agent: ReActCore, run: Run, sent_back: bool, following: Callable[[], Stage]) -> Stage:
+def take_input(agent: ActingCore, run: Run, sent_back: bool, following: Callable[[], Stage]) -> Stage:
     """Remember the input that is due, then `following()`: at once if the round will not call the model.
 
     Signals: an `InputEvent` for each input; those of `following()`; a hook's error.
@@ -40,7 +40,7 @@ def take_input(agent: ReActCore, run: Run, sent_back: bool, following: Callable[
     return concat(*taken, defer(lambda: take_input(agent, run, sent_back, following)))
 
 
-def go_on(agent: ReActCore, run: Run) -> Tail[Event | Done] | None:
+def go_on(agent: ActingCore, run: Run) -> Tail[Event | Done] | None:
     """The round that takes the input that waits (`run.inbox.at_end()`); None if no further round may begin."""
     if not _may_ask(agent, run, run.iteration + 1):
         return None
@@ -48,7 +48,7 @@ def go_on(agent: ReActCore, run: Run) -> Tail[Event | Done] | None:
     return tail(lambda: agent.reasoning(run))
 
 
-def at_end(agent: ReActCore, run: Run, reply: Msg) -> Tail[Event | Done] | None:
+def at_end(agent: ActingCore, run: Run, reply: Msg) -> Tail[Event | Done] | None:
     """What follows in the place of the end: the wait for work in the background, or a round; None if the run ends.
 
     Memory has the reply.
@@ -58,7 +58,7 @@ def at_end(agent: ReActCore, run: Run, reply: Msg) -> Tail[Event | Done] | None:
     return go_on(agent, run) if run.inbox.at_end() else None
 
 
-def end_or_go_on(agent: ReActCore, run: Run, reply: Msg) -> Stage:
+def end_or_go_on(agent: ActingCore, run: Run, reply: Msg) -> Stage:
     """End with this reply, which memory does not have yet; with input that waits remember it, and go on.
 
     Signals: the reply; or a MemoryEvent with it, and a tail.
@@ -72,7 +72,7 @@ def end_or_go_on(agent: ReActCore, run: Run, reply: Msg) -> Stage:
     return concat(written, just(follow))
 
 
-def _may_ask(agent: ReActCore, run: Run, iteration: int, sent_back: bool = False) -> bool:
+def _may_ask(agent: ActingCore, run: Run, iteration: int, sent_back: bool = False) -> bool:
     """True if a model round may begin now."""
     decision = before_reasoning(
         interrupted=run.interrupted or run.inbox.closed,

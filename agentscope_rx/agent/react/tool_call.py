@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch, stopped_by_now
 from agentscope_rx.agent.react.background_call import background_call, context_of, request_of, seconds_of
 from agentscope_rx.agent.react.model_call import voids
-from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import Durable
@@ -45,7 +45,7 @@ class ToolRun:
     __slots__ = ("_agent", "_batch", "_call", "_entry", "_found", "_peers", "_run", "_shown")
 
     def __init__(
-        self, agent: ReActCore, run: Run, batch: CallBatch, entry: BatchEntry, peers: ToolBatch | None
+        self, agent: ActingCore, run: Run, batch: CallBatch, entry: BatchEntry, peers: ToolBatch | None
     ) -> None:
         self._agent = agent
         self._run = run

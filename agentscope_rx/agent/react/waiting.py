@@ -13,14 +13,14 @@ from typing import cast
 
 from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.interruption import Cut
-from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, Scope, Tail, tail
 from agentscope_rx.reactive.kernel.observer import Sink
 
-GoOn = Callable[[ReActCore, Run], Tail[Event | Done] | None]
+GoOn = Callable[[ActingCore, Run], Tail[Event | Done] | None]
 Next = Done | Tail[Event | Done]
 
 
@@ -32,7 +32,7 @@ def waits(run: Run) -> Jobs | None:
     return jobs
 
 
-def wait_for_work(agent: ReActCore, run: Run, jobs: Jobs, reply: Msg, go_on: GoOn) -> Tail[Event | Done]:
+def wait_for_work(agent: ActingCore, run: Run, jobs: Jobs, reply: Msg, go_on: GoOn) -> Tail[Event | Done]:
     """The stage that waits for the end of a job, or for input. `go_on` gives the round that follows, if it may begin.
 
     Signals: a tail; or the reply, which memory has.
