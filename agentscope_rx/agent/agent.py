@@ -220,11 +220,15 @@ class Agent(ClassHooks, SavingAgent):
             stream = partial(stream, when_busy=when_busy)
         return stream(msgs, context=context, memory=memory, limits=limits, output=output)
 
-    def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]:
+    def nested(
+        self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None, output: object = None
+    ) -> Flow[Event]:
         """The `stream` of a sub-agent's run, for the run that calls it."""
         if type(self).stream is not Agent.stream:
-            return self.stream(msgs, context=context, memory=memory)
-        return self._stream(msgs, context=context, memory=memory)
+            if output is None:
+                return self.stream(msgs, context=context, memory=memory)
+            return self.stream(msgs, context=context, memory=memory, output=output)
+        return self._stream(msgs, context=context, memory=memory, output=output)
 
     def _connect(
         self,

@@ -415,7 +415,13 @@ class SubConversations:
 
     def take(self, tool: str, call_id: str, id: str | None, *, at_most: int) -> SubConversation:
         """The child of this id, or a new one, taken by this call; a `ToolError` tells the model why not."""
-        child = self._find(tool, id) if id is not None else self._new(tool, at_most)
+        return self._taken(self._find(tool, id) if id is not None else self._new(tool, at_most), call_id)
+
+    def take_own(self, tool: str, call_id: str) -> SubConversation:
+        """The one child of a tool that has no other, with the tool's name as its id; taken by this call."""
+        return self._taken(self._find(tool, tool) if tool in self._by_id else self._made(tool, tool), call_id)
+
+    def _taken(self, child: SubConversation, call_id: str) -> SubConversation:
         child.call_id = call_id
         self._by_call[call_id] = child
         # the most recently used is the last
@@ -440,11 +446,16 @@ class SubConversations:
         free = [child for child in same_tool if child.call_id is None]
         for old in free[: max(0, len(same_tool) + 1 - at_most)]:
             del self._by_id[old.id]
+        id = uuid4().hex[:8]
+        while id in self._by_id:
+            id = uuid4().hex[:8]
+        return self._made(id, tool)
+
+    def _made(self, id: str, tool: str) -> SubConversation:
         slots = {child.slot for child in self._by_id.values()}
-        slot = next(number for number in range(len(slots) + 1) if number not in slots)
-        while (id := uuid4().hex[:8]) in self._by_id:
-            pass
-        return SubConversation(id, tool, slot)
+        # the free number that is found first: usually the next one
+        number = len(slots)
+        return SubConversation(id, tool, next(n for n in (number, *range(number)) if n not in slots))
 
     def settle(self, call_id: str) -> None:
         """The call has its result: its child is free, unless it works in the background."""

@@ -45,7 +45,9 @@ class AgentCore(ABC):
     def conversation(self, memory: Memory | None = None) -> Conversation: ...
 
     @abstractmethod
-    def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]: ...
+    def nested(
+        self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None, output: object = None
+    ) -> Flow[Event]: ...
 
     @abstractmethod
     def new_run(

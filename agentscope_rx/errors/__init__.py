@@ -23,6 +23,8 @@
     +-- EventsGoneError                     a shared run no longer keeps the events that are read
     +-- PoolClosedError                     a call through a ConversationPool that was closed
     +-- UsageLimitError                     a run would have gone past one of its limits
+    +-- StepError                           a member of a pipeline has failed; `member`, `number` name the step
+    +-- FanOutError                         members of a fan-out have failed; `errors`, `outcomes`
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
     |   +-- RunDeadlineError                the deadline of a whole run passed
@@ -166,6 +168,7 @@ from agentscope_rx.errors.run import (
     AgentShuttingDownError,
     EndOfInputError,
     EventsGoneError,
+    FanOutError,
     GuardrailError,
     HookError,
     InboxFullError,
@@ -176,6 +179,7 @@ from agentscope_rx.errors.run import (
     RunDeadlineError,
     RunEndedError,
     RunStoppedError,
+    StepError,
     StructuredOutputError,
     UsageLimitError,
     UserInputError,
@@ -242,6 +246,7 @@ __all__ = [
     "EventLogError",
     "EventVersionError",
     "EventsGoneError",
+    "FanOutError",
     "ForeignOriginError",
     "FrontMatterError",
     "GuardrailError",
@@ -295,6 +300,7 @@ __all__ = [
     "SessionValueError",
     "SetupError",
     "SkillError",
+    "StepError",
     "StructuredOutputError",
     "SubAgentError",
     "TooManyRequestsError",

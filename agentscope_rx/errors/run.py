@@ -199,3 +199,36 @@ class NoStructuredOutputError(AgentScopeError, LookupError):
         )
         self.message_id = message_id
         self.reason = reason
+
+
+class StepError(AgentScopeError):
+    """A member of a pipeline has failed: `member` in round `number` of `pipeline`.
+
+    `kind` is that of its result, such as "failed" or "timeout"; `error_type` names the class of its error. The error
+    itself is the `__cause__`, if it was raised in this process.
+    """
+
+    def __init__(self, pipeline: str, member: str, number: int, text: str, kind: str, error_type: str | None) -> None:
+        super().__init__(f"Pipeline {pipeline!r}: member {member!r} failed in step {number}: {text}")
+        self.pipeline = pipeline
+        self.member = member
+        self.number = number
+        self.text = text
+        self.kind = kind
+        self.error_type = error_type
+
+
+class FanOutError(AgentScopeError):
+    """Members of a fan-out have failed: `errors` are theirs, `outcomes` those of all members, in their order."""
+
+    def __init__(self, pipeline: str, errors: tuple[StepError, ...], outcomes: tuple[object, ...]) -> None:
+        failed = "; ".join(f"{error.member}: {error.text}" for error in errors[:_SHOWN])
+        more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
+        super().__init__(f"Pipeline {pipeline!r}: {len(errors)} of {len(outcomes)} members failed: {failed}{more}")
+        self.pipeline = pipeline
+        self.errors = errors
+        self.outcomes = outcomes
+
+
+_SHOWN = 5
+"""The number of errors that the text of a `FanOutError` names."""

@@ -173,7 +173,7 @@ class AgentTool(ChildTool):
         def begin() -> Flow[object]:
             agent = self.agent
             host = context.host if isinstance(context.host, Run) else None
-            children = self._children if host is None else _children_of(host)
+            children = self._children if host is None else children_of(host)
             call = context.call
             if len(context.path) // 2 >= MAX_DEPTH:
                 raise ToolError(f"Agents are calling each other {MAX_DEPTH} deep. Answer without calling another one.")
@@ -200,7 +200,8 @@ class AgentTool(ChildTool):
         )
 
 
-def _children_of(host: Run) -> SubConversations:
+def children_of(host: Run) -> SubConversations:
+    """The conversations of sub-agents in that of the run; made at their first use."""
     conversation = host.conversation
     if conversation.children is None:
         conversation.children = SubConversations()
@@ -233,12 +234,12 @@ def sub_agent_tools(toolkit: Toolkit) -> frozenset[str] | None:
         seen.add(id(current))
         for each in current:
             tool = innermost(each)
-            if not isinstance(tool, AgentTool):
+            if not isinstance(tool, ChildTool):
                 continue
-            if tool.made is None:
+            if isinstance(tool, AgentTool) and tool.made is None:
                 return None
-            inner = getattr(tool.made, "toolkit", None)
-            if isinstance(inner, Toolkit):
+            inner = tool.agent_toolkit
+            if inner is not None:
                 names.update(inner.names)
                 toolkits.append(inner)
     return frozenset(names)

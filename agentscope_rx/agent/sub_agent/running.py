@@ -15,11 +15,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from agentscope_rx.agent.conversation import SubConversation, SubConversations
+from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import headed
@@ -36,13 +37,13 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import (
-    ApprovalAnswer,
     GenerateReason,
     Msg,
     OutputBlock,
     TextBlock,
     ToolResultBlock,
     ToolResultKind,
+    ToolUseBlock,
 )
 from agentscope_rx.messages.blocks import OUTPUT_TYPES
 from agentscope_rx.models.retryable import is_retryable
@@ -53,17 +54,21 @@ from agentscope_rx.tools import ToolChunk, ToolContext, ToolNested
 Forward = Literal["events", "text", "none"]
 """The part of a sub-agent's run in the parent's stream: its events, with its text as progress; its text; or none."""
 
+ResultForm = Callable[[ToolUseBlock, Msg], ToolResultBlock]
+"""Makes the result of a call of the sub-agent's reply."""
+
 CUT_OFF = "The agent was cut off by a shutdown; it continues when the call is run again."
 
 
 @dataclass(frozen=True, slots=True)
 class AgentToolConfig:
-    """The options of `AgentTool`, checked."""
+    """The options of `AgentTool`, checked. `form` makes the results; None is the form that a model reads."""
 
     forward: Forward = "events"
     memory: Callable[[], Memory] = InMemoryMemory
     max_conversations: int = 100
     interrupt_grace: float | None = 30.0
+    form: ResultForm | None = None
 
     def __post_init__(self) -> None:
         if self.forward not in ("events", "text", "none"):
@@ -85,12 +90,13 @@ def run_child(
     agent: AgentCore,
     child: SubConversation,
     children: SubConversations,
-    message: str,
+    message: str | Sequence[Msg] | None,
     context: ToolContext,
     host: Run | None,
     config: AgentToolConfig,
+    output: object = None,
 ) -> Flow[object]:
-    """The run of a child that was taken: it begins with the message, or continues.
+    """The run of a child that was taken: it begins with the message, or continues. `output` is as for `call`.
 
     Signals: as in the table above; completion when the sub-agent's conversation is free.
     Cancels: the run, with its clean-up.
@@ -101,7 +107,9 @@ def run_child(
 
     def begin() -> Flow[object]:
         conversation.on_run = link.attach
-        events = agent.nested(_input_of(child, message), context.runtime, memory)
+        # a run that continues has the request for its output already
+        asked = None if child.begun else output
+        events = agent.nested(_input_of(child, message), context.runtime, memory, asked)
 
         def connect(sink: Sink[object], scope: Scope) -> None:
             items = _ToolItems(sink, scope, agent.name, child, context, link, config)
@@ -123,9 +131,9 @@ def run_child(
     return using(lambda: just(link), lambda _: begin(), release)
 
 
-def _input_of(child: SubConversation, message: str) -> Msg | list[Msg | ApprovalAnswer] | None:
+def _input_of(child: SubConversation, message: str | Sequence[Msg] | None) -> CallInput:
     if not child.begun:
-        return Msg.user(message)
+        return Msg.user(message) if isinstance(message, str) else message
     results = [Msg.tool(tuple(child.results.values()))] if child.results else []
     return [*results, *child.answers.values()] or None
 
@@ -188,7 +196,7 @@ class _ToolItems(OperatorSink):
             self._sink.on_next(ToolNested(self._call, self._placed(event)))
         if own and isinstance(event, (ReasoningChunkEvent, SummaryChunkEvent)) and self._config.forward != "none":
             text = event.text
-            if text and not self.disposed:
+            if text and self._config.form is None and not self.disposed:
                 self._sink.on_next(ToolChunk(self._call, (TextBlock(text),)))
 
     def _record(self, event: Event) -> None:
@@ -237,6 +245,8 @@ class _ToolItems(OperatorSink):
         if reply.pending_calls:
             self._child.wait_for(reply)
             return placeholder_of(call, reply)
+        if self._config.form is not None:
+            return self._config.form(call, reply)
         reason = reply.generate_reason
         metadata = {
             "agent": self._agent,

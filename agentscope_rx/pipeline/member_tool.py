@@ -1,0 +1,235 @@
+"""`MemberTool`: a member of a pipeline as a tool. A step is a call of it.
+
+    arguments    {"messages": [...]}  none: the input of the run     {"output": true}  the requested output, too
+    result       the blocks of the reply; metadata {"reply": {...}, "elapsed": 1.2}
+                 or an error; metadata {"error_type": "...", "elapsed": 1.2}
+
+In the pipeline's own conversation a member uses its own memory. In any other it has a conversation of its own, which
+is kept with the pipeline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, cast
+
+from agentscope_rx.agent.conversation import SubConversation
+from agentscope_rx.agent.lifecycle import close_pending
+from agentscope_rx.agent.ports import AgentCore
+from agentscope_rx.agent.restoring import thaw_child
+from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.sub_agent.agent_tool import children_of, tool_name
+from agentscope_rx.agent.sub_agent.child_tool import ChildTool
+from agentscope_rx.agent.sub_agent.running import AgentToolConfig, run_child
+from agentscope_rx.errors import DeadlineError, SubAgentError, ToolError, ToolSuspend
+from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.messages import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages.blocks import OUTPUT_TYPES
+from agentscope_rx.messages.frozen import freeze
+from agentscope_rx.messages.msg import read_message
+from agentscope_rx.messages.sources import reading
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.pipeline.members import FunctionAgent
+from agentscope_rx.reactive import (
+    Flow,
+    SourceCancelledError,
+    catch,
+    concat_map,
+    defer,
+    empty,
+    just,
+    then,
+    throw,
+    timeout,
+)
+from agentscope_rx.tools import ToolContext, Toolkit
+
+GIVEN = "messages of steps"
+"""The key in a run's extras of the messages of its steps, by call id: those in the arguments are JSON."""
+
+ERRORS = "errors of steps"
+"""The key in a run's extras of the errors of its steps, by call id."""
+
+INPUT = "input of the pipeline"
+"""The key in a run's extras of the messages that the pipeline was called with."""
+
+_PARAMETERS = freeze(
+    {
+        "type": "object",
+        "properties": {
+            "messages": {"type": "array", "items": {"type": "object"}},
+            "output": {"type": "boolean"},
+            "timeout": {"type": "number"},
+        },
+        "additionalProperties": False,
+    }
+)
+
+
+class Given(NamedTuple):
+    """A step with its messages, which its arguments hold as JSON."""
+
+    call: ToolUseBlock
+    messages: tuple[Msg, ...]
+
+
+class StepTimeoutError(DeadlineError):
+    """A step took longer than its timeout."""
+
+
+class MemberTool(ChildTool):
+    """One member of a pipeline as a tool. Its failures are results: only a cancellation from outside is an error."""
+
+    parameters: Mapping[str, object] = _PARAMETERS
+    interruptible = False
+    """The interruption is passed down: the member ends with its own reply."""
+    execution_config: ExecutionConfig | None = ExecutionConfig(timeout=None)
+
+    def __init__(
+        self, pipeline: AgentCore, agent: AgentCore, *, interrupt_grace: float | None, fresh: bool = False
+    ) -> None:
+        self._pipeline = pipeline
+        self.agent = agent
+        self.name: str = tool_name(agent.name)
+        self.description: str = f"The member {agent.name} of a pipeline."
+        self.config = AgentToolConfig(interrupt_grace=interrupt_grace)
+        self.fresh = fresh or isinstance(agent, FunctionAgent)
+        """True if each step is a conversation of its own."""
+
+    def __repr__(self) -> str:
+        return f"<MemberTool {self.agent.name}>"
+
+    @property
+    def agent_toolkit(self) -> Toolkit | None:
+        toolkit: object = getattr(self.agent, "toolkit", None)
+        return toolkit if isinstance(toolkit, Toolkit) else None
+
+    def call(self, arguments: Mapping[str, object]) -> Flow[object]:
+        """Fails: a step belongs to a run of its pipeline."""
+        return throw(ToolError(f"Member {self.agent.name!r} is called by its pipeline only. Use agent.as_tool()."))
+
+    def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
+        """One step: a run of the member, which begins, or continues after its pending calls were answered.
+
+        Signals: `ToolNested` during the run, then the result: the reply, a placeholder if it has pending calls, or an
+        error with its type.
+        Cancels: the run; the repair of its memory runs to its end.
+        """
+        host = context.host
+        if not isinstance(host, Run):
+            return self.call(arguments)
+        return defer(lambda: self._begin(arguments, context, host))
+
+    def _begin(self, arguments: Mapping[str, object], context: ToolContext, host: Run) -> Flow[object]:
+        call, clock = context.call, host.clock
+        began = clock()
+        children = children_of(host)
+        child = children.of_call(call.id)
+        if child is None:
+            parallel = self.fresh and not isinstance(self.agent, FunctionAgent)
+            take = partial(children.take, id=None, at_most=1) if parallel else children.take_own
+            child = take(self.name, call.id)
+        if self.fresh and not child.begun and child.frozen is None:
+            child.memory = child.conversation = None
+        taken = child
+        output = None if host.request is None or not arguments.get("output") else host.request.output
+
+        def form(call: ToolUseBlock, reply: Msg) -> ToolResultBlock:
+            return result_of(call, reply, clock() - began)
+
+        def run(_: Memory) -> Flow[object]:
+            messages = messages_of_step(host, call, arguments)
+            config = replace(self.config, form=form)
+            return run_child(self.agent, taken, children, messages, context, host, config, output)
+
+        def failed(error: Exception) -> Flow[object]:
+            if isinstance(error, (SourceCancelledError, ToolSuspend)):
+                return throw(error)
+            return just(self._failure(host, call, error, clock() - began))
+
+        events = self._memory(taken, host).pipe(concat_map(run))
+        limit = arguments.get("timeout")
+        if limit is not None:
+            events = events.pipe(timeout(total=cast("float", limit), error=self._late))
+        return events.pipe(catch(failed))
+
+    def _late(self, which: str, limit: float) -> Exception:
+        return StepTimeoutError(which, limit, f"Member {self.agent.name!r}")
+
+    def _failure(self, host: Run, call: ToolUseBlock, error: Exception, elapsed: float) -> ToolResultBlock:
+        cause = error.error if isinstance(error, SubAgentError) else error
+        cast("dict[str, Exception]", host.extras.setdefault(ERRORS, {}))[call.id] = cause
+        kind = ToolResultKind.TIMEOUT if isinstance(cause, StepTimeoutError) else ToolResultKind.FAILED
+        name = type(cause).__name__
+        text = str(cause) if kind is ToolResultKind.TIMEOUT else f"{name}: {cause}" if str(cause) else name
+        metadata = {"error_type": name, "elapsed": elapsed}
+        return replace(ToolResultBlock.error(call, kind, text), metadata=metadata)
+
+    def _memory(self, child: SubConversation, host: Run) -> Flow[Memory]:
+        """The memory of the member in this conversation, with what was loaded for it."""
+        own = not self.fresh and host.memory is self._pipeline.memory
+        if not own:
+            return thaw_child(child, self.agent, InMemoryMemory)
+        memory = self.agent.memory
+        if child.memory is not None and child.memory is not memory:
+            # the member was given another memory
+            child.memory = child.conversation = None
+        if child.frozen is None or memory.durable:
+            return thaw_child(child, self.agent, lambda: memory)
+        return memory.clear().pipe(then(lambda: thaw_child(child, self.agent, lambda: memory)))
+
+    def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
+        pending = child.conversation is not None and child.conversation.pending
+        if child.reply is None and child.frozen is None and not pending:
+            return empty()
+        return thaw_child(child, self.agent, InMemoryMemory).pipe(
+            concat_map(lambda memory: close_pending(self.agent, memory, kind, text))
+        )
+
+
+def messages_of_step(host: Run, call: ToolUseBlock, arguments: Mapping[str, object]) -> tuple[Msg, ...] | None:
+    """The messages that the member is called with; None for none."""
+    found = arguments.get("messages")
+    if found is None:
+        return cast("tuple[Msg, ...]", host.extras.get(INPUT, ())) or None
+    known = cast("dict[str, Given]", host.extras.get(GIVEN, {})).get(call.id)
+    if known is not None and known.call is call:
+        return known.messages or None
+    # of another process, or changed by a hook or a person
+    context = reading(None, lock=True)
+    return tuple(read_message(each, context) for each in cast("list[dict[str, object]]", found)) or None
+
+
+def result_of(call: ToolUseBlock, reply: Msg, elapsed: float) -> ToolResultBlock:
+    """The result that holds this reply."""
+    blocks = [block for result in reply.tool_results for block in result.output]
+    output = tuple(blocks) or tuple(block for block in reply.content if isinstance(block, OUTPUT_TYPES))
+    kept = {
+        "name": reply.name,
+        "role": reply.role.value,
+        "id": reply.id,
+        "timestamp": reply.timestamp,
+        "generate_reason": reply.generate_reason.value,
+        "metadata": reply.metadata,
+    }
+    kind = ToolResultKind.INTERRUPTED if reply.generate_reason is GenerateReason.INTERRUPTED else None
+    return ToolResultBlock(call.id, call.name, output, kind, {"reply": kept, "elapsed": elapsed})
+
+
+def reply_in(result: ToolResultBlock) -> Msg | None:
+    """The reply that the result holds, with the blocks as hooks have left them; None for an error."""
+    kept = result.metadata.get("reply")
+    if not isinstance(kept, Mapping):
+        return None
+    known = cast("Mapping[str, str]", kept)
+    return Msg(
+        known["name"],
+        result.output,
+        known["role"],
+        id=known["id"],
+        timestamp=known["timestamp"],
+        generate_reason=GenerateReason(known["generate_reason"]),
+        metadata=cast("Mapping[str, object]", kept["metadata"]),
+    )

@@ -1,0 +1,102 @@
+"""The values that a pipeline's program works with: what has happened so far, and what is to happen next.
+
+program(Progress) -> Step | [Step, ...]     calls of members, those of a list at once; then it is asked again
+                  -> Msg | str              the reply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from reactivex import abc
+
+from agentscope_rx.agent.input import messages_of
+from agentscope_rx.errors import ConfigurationError, StepError
+from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call of a member, by its name: with these messages, or without any with the input of the run.
+
+    With `output` the member is asked for the structured output that the caller of the pipeline has requested, if there
+    is one. The call fails after `timeout` seconds. A text as `input` is a message of the user.
+    """
+
+    member: str
+    input: Sequence[Msg] | None = None
+    output: bool = field(default=False, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        given: object = self.input
+        if given is not None:
+            object.__setattr__(self, "input", messages_of(self.input))
+        limit = cast("object", self.timeout)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0):
+            raise ConfigurationError(f"The timeout of a step must be more than 0 seconds, not {limit!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The end of a step: the member's `reply`, or the `error` that tells why there is none.
+
+    `elapsed` is the seconds that the member took, if it was begun. A member that was interrupted has a reply, too, and
+    `interrupted` is true.
+    """
+
+    member: str
+    reply: Msg | None = None
+    error: StepError | None = None
+    elapsed: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if the member has given its reply, and was not interrupted."""
+        return self.error is None and not self.interrupted
+
+    @property
+    def interrupted(self) -> bool:
+        """True if the member was interrupted: by itself, or because another one of its batch failed."""
+        if self.reply is not None and self.reply.generate_reason is GenerateReason.INTERRUPTED:
+            return True
+        return self.error is not None and self.error.kind == ToolResultKind.INTERRUPTED.value
+
+    @property
+    def value(self) -> Msg:
+        """The reply; raises the `StepError` if there is none."""
+        if self.reply is None:
+            assert self.error is not None
+            raise self.error
+        return self.reply
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a run of a pipeline has done so far: its `input`, and the results of each round of steps, in call order."""
+
+    input: tuple[Msg, ...] = ()
+    rounds: tuple[tuple[StepResult, ...], ...] = ()
+
+    @property
+    def results(self) -> tuple[StepResult, ...]:
+        """The results of all rounds."""
+        return tuple(result for each in self.rounds for result in each)
+
+    @property
+    def last(self) -> StepResult | None:
+        """The last result; None before the first round."""
+        return self.rounds[-1][-1] if self.rounds else None
+
+    def of(self, member: str) -> tuple[StepResult, ...]:
+        """The results of this member, in order."""
+        return tuple(result for result in self.results if result.member == member)
+
+
+Next = Step | Sequence[Step] | Msg | str
+"""What a program may return: the steps of the next round, or the reply."""
+
+Program = Next | Awaitable[Next] | abc.ObservableBase[Next]
+"""The same as a value, an awaitable or an Observable."""
