@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import NamedTuple
 from uuid import uuid4
 from weakref import ref
@@ -397,11 +398,12 @@ class SubConversation:
 class SubConversations:
     """The conversations of sub-agents within one conversation, the most recently used last."""
 
-    __slots__ = ("_by_call", "_by_id", "_held")
+    __slots__ = ("_by_call", "_by_id", "_held", "_slots")
 
     def __init__(self, children: Iterable[SubConversation] = ()) -> None:
         self._held: set[str] = set()
         self._by_id = {child.id: child for child in children}
+        self._slots = {child.slot for child in self._by_id.values()}
         self._by_call = {child.call_id: child for child in self._by_id.values() if child.call_id is not None}
 
     @property
@@ -446,16 +448,17 @@ class SubConversations:
         free = [child for child in same_tool if child.call_id is None]
         for old in free[: max(0, len(same_tool) + 1 - at_most)]:
             del self._by_id[old.id]
+            self._slots.discard(old.slot)
         id = uuid4().hex[:8]
         while id in self._by_id:
             id = uuid4().hex[:8]
         return self._made(id, tool)
 
     def _made(self, id: str, tool: str) -> SubConversation:
-        slots = {child.slot for child in self._by_id.values()}
-        # the free number that is found first: usually the next one
-        number = len(slots)
-        return SubConversation(id, tool, next(n for n in (number, *range(number)) if n not in slots))
+        # the next number is mostly free
+        slot = next(n for n in chain((len(self._slots),), count()) if n not in self._slots)
+        self._slots.add(slot)
+        return SubConversation(id, tool, slot)
 
     def settle(self, call_id: str) -> None:
         """The call has its result: its child is free, unless it works in the background."""

@@ -1,7 +1,35 @@
 """Several agents as one: pipelines, each of which is an agent, and `MsgHub`."""
 
+from agentscope_rx.pipeline.conditional import Condition, ConditionalPipeline
+from agentscope_rx.pipeline.fan_out import Combine, FanOutPipeline
+from agentscope_rx.pipeline.functional import compose, fanout_pipeline, map_agent, sequential_pipeline
+from agentscope_rx.pipeline.loop import LoopPipeline
+from agentscope_rx.pipeline.mapping import MapPipeline
 from agentscope_rx.pipeline.members import FunctionAgent, Member
+from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
+from agentscope_rx.pipeline.sequential import SequentialPipeline
 from agentscope_rx.pipeline.steps import Next, Program, Progress, Step, StepResult
 
-__all__ = ["FunctionAgent", "Member", "Next", "Pipeline", "Program", "Progress", "Step", "StepResult"]
+__all__ = [
+    "Combine",
+    "Condition",
+    "ConditionalPipeline",
+    "FanOutPipeline",
+    "FunctionAgent",
+    "LoopPipeline",
+    "MapPipeline",
+    "Member",
+    "Next",
+    "Pipeline",
+    "PipelineOptions",
+    "Program",
+    "Progress",
+    "SequentialPipeline",
+    "Step",
+    "StepResult",
+    "compose",
+    "fanout_pipeline",
+    "map_agent",
+    "sequential_pipeline",
+]

@@ -128,11 +128,8 @@ class MemberTool(ChildTool):
         children = children_of(host)
         child = children.of_call(call.id)
         if child is None:
-            parallel = self.fresh and not isinstance(self.agent, FunctionAgent)
-            take = partial(children.take, id=None, at_most=1) if parallel else children.take_own
+            take = partial(children.take, id=None, at_most=1) if self.fresh else children.take_own
             child = take(self.name, call.id)
-        if self.fresh and not child.begun and child.frozen is None:
-            child.memory = child.conversation = None
         taken = child
         output = None if host.request is None or not arguments.get("output") else host.request.output
 
@@ -152,19 +149,15 @@ class MemberTool(ChildTool):
         events = self._memory(taken, host).pipe(concat_map(run))
         limit = arguments.get("timeout")
         if limit is not None:
-            events = events.pipe(timeout(total=cast("float", limit), error=self._late))
+            events = events.pipe(timeout(total=cast("float", limit), error=partial(late, self.agent.name)))
         return events.pipe(catch(failed))
-
-    def _late(self, which: str, limit: float) -> Exception:
-        return StepTimeoutError(which, limit, f"Member {self.agent.name!r}")
 
     def _failure(self, host: Run, call: ToolUseBlock, error: Exception, elapsed: float) -> ToolResultBlock:
         cause = error.error if isinstance(error, SubAgentError) else error
         cast("dict[str, Exception]", host.extras.setdefault(ERRORS, {}))[call.id] = cause
         kind = ToolResultKind.TIMEOUT if isinstance(cause, StepTimeoutError) else ToolResultKind.FAILED
-        name = type(cause).__name__
-        text = str(cause) if kind is ToolResultKind.TIMEOUT else f"{name}: {cause}" if str(cause) else name
-        metadata = {"error_type": name, "elapsed": elapsed}
+        text = str(cause) if kind is ToolResultKind.TIMEOUT else describe(cause)
+        metadata = {"error_type": type(cause).__name__, "elapsed": elapsed}
         return replace(ToolResultBlock.error(call, kind, text), metadata=metadata)
 
     def _memory(self, child: SubConversation, host: Run) -> Flow[Memory]:
@@ -187,6 +180,17 @@ class MemberTool(ChildTool):
         return thaw_child(child, self.agent, InMemoryMemory).pipe(
             concat_map(lambda memory: close_pending(self.agent, memory, kind, text))
         )
+
+
+def late(member: str, which: str, limit: float) -> Exception:
+    """The error of a step that has taken longer than its timeout."""
+    return StepTimeoutError(which, limit, f"Member {member!r}")
+
+
+def describe(error: Exception) -> str:
+    """The error in words."""
+    name = type(error).__name__
+    return f"{name}: {error}" if str(error) else name
 
 
 def messages_of_step(host: Run, call: ToolUseBlock, arguments: Mapping[str, object]) -> tuple[Msg, ...] | None:

@@ -246,7 +246,7 @@ class Pipeline(ActingAgent):
         if isinstance(decided, (Msg, str)):
             return run.end_with(self._reply(run, decided))
         steps = cast("Sequence[object]", (decided,)) if isinstance(decided, Step) else decided
-        if not isinstance(steps, Sequence) or not steps or not _all_steps(steps):
+        if not isinstance(steps, Sequence) or not steps or not _all_steps(cast("object", steps)):
             raise ConfigurationError(
                 f"{type(self).__name__}.program must return a Step, a list of Steps, a Msg or a text, not "
                 f"{decided!r:.60}."

@@ -19,6 +19,7 @@ from agentscope_rx.reactive.operators._concat import concat
 from agentscope_rx.reactive.operators._flat_map import concat_map, concat_map_type, flat_map, onward
 from agentscope_rx.reactive.operators._flat_map_iterable import flat_map_iterable
 from agentscope_rx.reactive.operators._hedge import hedge
+from agentscope_rx.reactive.operators._map_at_most import map_at_most
 from agentscope_rx.reactive.operators._merge_ordered import merge_ordered
 from agentscope_rx.reactive.operators._next_turn import next_turn
 from agentscope_rx.reactive.operators._probed import Probe, probed
@@ -62,6 +63,7 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "concat_map_type",
     "flat_map",
     "flat_map_iterable",
+    "map_at_most",
     "onward",
     "transform_type",
     # tracing

@@ -1,4 +1,4 @@
-"""What stages share: the agent as they see it, `ActingCore` and `ReActCore`; `around_stage`, `probed_stage`, `sent_of`."""
+"""What stages share: `ActingCore` and `ReActCore` (the agent), `around_stage`, `probed_stage` and `sent_of`."""
 
 from __future__ import annotations
 
