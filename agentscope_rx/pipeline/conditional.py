@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from inspect import isawaitable
 from typing import cast
 
 from reactivex import operators as ops
+from reactivex.abc import ObservableBase
 from typing_extensions import Unpack
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
@@ -74,7 +76,7 @@ def _asked(condition: Condition, message: Msg) -> Flow[object]:
     kind = kind_of(condition)
     if kind is CallableKind.CALL:
         answer: object = condition(message)
-        if isinstance(answer, bool):
+        if not isinstance(answer, ObservableBase) and not isawaitable(answer):
             return just(answer)
         return lift(CallableKind.OBSERVABLE, lambda: answer).pipe(ops.take(1), append_if_missing(object, lambda: None))
     return lift(kind, lambda: condition(message)).pipe(ops.take(1), append_if_missing(object, lambda: None))

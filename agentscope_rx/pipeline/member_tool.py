@@ -17,6 +17,7 @@ from typing import NamedTuple, cast
 
 from agentscope_rx.agent.conversation import SubConversation
 from agentscope_rx.agent.lifecycle import close_pending
+from agentscope_rx.agent.observe import as_observed
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.restoring import thaw_child
 from agentscope_rx.agent.run import Run
@@ -25,10 +26,10 @@ from agentscope_rx.agent.sub_agent.child_tool import ChildTool
 from agentscope_rx.agent.sub_agent.running import AgentToolConfig, run_child
 from agentscope_rx.errors import DeadlineError, SubAgentError, ToolError, ToolSuspend
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.messages import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import GenerateReason, Msg, MsgRole, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.blocks import OUTPUT_TYPES
 from agentscope_rx.messages.frozen import freeze
-from agentscope_rx.messages.msg import read_message
+from agentscope_rx.messages.msg import new_id, read_message
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.pipeline.members import FunctionAgent
@@ -137,7 +138,7 @@ class MemberTool(ChildTool):
             return result_of(call, reply, clock() - began)
 
         def run(_: Memory) -> Flow[object]:
-            messages = messages_of_step(host, call, arguments)
+            messages = as_input(messages_of_step(host, call, arguments), self.agent.name)
             config = replace(self.config, form=form)
             return run_child(self.agent, taken, children, messages, context, host, config, output)
 
@@ -204,6 +205,16 @@ def messages_of_step(host: Run, call: ToolUseBlock, arguments: Mapping[str, obje
     # of another process, or changed by a hook or a person
     context = reading(None, lock=True)
     return tuple(read_message(each, context) for each in cast("list[dict[str, object]]", found)) or None
+
+
+def as_input(messages: tuple[Msg, ...] | None, name: str) -> tuple[Msg, ...] | None:
+    """The messages for the member of this name: a reply of its own is a message to it, with an id of its own."""
+    if messages is None or not any(each.name == name and each.role is MsgRole.ASSISTANT for each in messages):
+        return messages
+    return tuple(
+        as_observed(each).replace(id=new_id()) if each.name == name and each.role is MsgRole.ASSISTANT else each
+        for each in messages
+    )
 
 
 def result_of(call: ToolUseBlock, reply: Msg, elapsed: float) -> ToolResultBlock:
