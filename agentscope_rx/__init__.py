@@ -75,6 +75,17 @@ from agentscope_rx.tools import (
 
 if TYPE_CHECKING:
     from agentscope_rx.long_term_memory import SqliteLongTermMemory
+    from agentscope_rx.pipeline import (
+        ConditionalPipeline,
+        FanOutPipeline,
+        LoopPipeline,
+        MapPipeline,
+        Pipeline,
+        SequentialPipeline,
+        fanout_pipeline,
+        map_agent,
+        sequential_pipeline,
+    )
     from agentscope_rx.session import SqliteSession
 
     __version__: str
@@ -83,6 +94,20 @@ if TYPE_CHECKING:
 _LAZY = {
     "SqliteLongTermMemory": "agentscope_rx.long_term_memory",
     "SqliteSession": "agentscope_rx.session",
+    **dict.fromkeys(
+        [
+            "ConditionalPipeline",
+            "FanOutPipeline",
+            "LoopPipeline",
+            "MapPipeline",
+            "Pipeline",
+            "SequentialPipeline",
+            "fanout_pipeline",
+            "map_agent",
+            "sequential_pipeline",
+        ],
+        "agentscope_rx.pipeline",
+    ),
 }
 
 __all__ = [
@@ -93,9 +118,11 @@ __all__ = [
     "BackgroundHook",
     "Base64Source",
     "Checkpoint",
+    "ConditionalPipeline",
     "ConfigurationError",
     "ConversationPool",
     "ExecutionConfig",
+    "FanOutPipeline",
     "FileBlock",
     "FileSource",
     "Flow",
@@ -109,10 +136,13 @@ __all__ = [
     "Inject",
     "InvalidInputError",
     "JsonSession",
+    "LoopPipeline",
+    "MapPipeline",
     "Memory",
     "ModelError",
     "Msg",
     "MsgRole",
+    "Pipeline",
     "PlanMode",
     "PlanNotebook",
     "Price",
@@ -121,6 +151,7 @@ __all__ = [
     "Run",
     "RunHandle",
     "RuntimeContext",
+    "SequentialPipeline",
     "Session",
     "SqliteLongTermMemory",
     "SqliteSession",
@@ -141,9 +172,12 @@ __all__ = [
     "UsageLimits",
     "UserAgent",
     "VideoBlock",
+    "fanout_pipeline",
     "fold",
     "hook",
+    "map_agent",
     "open_session",
+    "sequential_pipeline",
     "tool",
 ]
 

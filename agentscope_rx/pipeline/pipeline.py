@@ -62,8 +62,7 @@ from agentscope_rx.tools import Tool, Toolkit
 from agentscope_rx.tools.base import InDoubt
 
 _TRACE = "trace"
-_GOES_ON = "goes on"
-"""Keys in a run's extras: its `Trace`; true if it has taken over calls of an earlier run."""
+"""The key in a run's extras of its `Trace`."""
 
 
 class Pipeline(ActingAgent):
@@ -194,8 +193,15 @@ class Pipeline(ActingAgent):
     def route(self, run: Run) -> Stage:
         """Run the open calls of an earlier run, else ask the program. It takes no further input."""
         run.inbox.close()
-        run.extras[_GOES_ON] = bool(run.calls.open)
-        return super().route(run)
+        if not run.calls.open:
+            return super().route(run)
+
+        def begin(history: Sequence[Msg]) -> Stage:
+            # a step that has not begun yet may need the input of the earlier run
+            run.extras[_TRACE] = trace_of(run, self.name, self._names, history, goes_on=True)
+            return super(Pipeline, self).route(run)
+
+        return onward(run_history(run), begin)
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
         """Ask the program, and remember the calls of its next round, or its reply."""
@@ -227,8 +233,7 @@ class Pipeline(ActingAgent):
     def _decide(self, run: Run, history: Sequence[Msg]) -> Stage:
         trace = cast("Trace | None", run.extras.get(_TRACE))
         if trace is None:
-            goes_on = cast("bool", run.extras.get(_GOES_ON, False))
-            trace = trace_of(run, self.name, self._names, history, goes_on=goes_on)
+            trace = trace_of(run, self.name, self._names, history, goes_on=False)
             run.extras[_TRACE] = trace
         trace.settle(run, history)
         if (limit := _limit_in(run, trace)) is not None:

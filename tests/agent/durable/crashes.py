@@ -158,7 +158,7 @@ async def play(world: World, make: Make, turns: Sequence[str], doubted: list[str
 def without_chance(value: object) -> object:
     """A JSON value without its ids and times."""
     if isinstance(value, dict):
-        kept = {key: each for key, each in value.items() if key != "id" and not key.endswith("_at")}
+        kept = {key: each for key, each in value.items() if key not in ("id", "timestamp") and not key.endswith("_at")}
         return {key: without_chance(each) for key, each in kept.items()}
     return [without_chance(each) for each in value] if isinstance(value, list) else value
 
@@ -198,7 +198,7 @@ def plain(message: Msg) -> object:
 
 def _plain_block(block: ContentBlock) -> object:
     if isinstance(block, ToolUseBlock):
-        return ("call", block.name, dict(block.input))
+        return ("call", block.name, without_chance(dict(block.input)))
     if isinstance(block, ToolResultBlock):
         return ("result", block.name, re.sub("conversation_id: [0-9a-f]+", "", block.text), block.kind)
     return (block.type, getattr(block, "text", ""))
