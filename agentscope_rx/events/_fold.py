@@ -135,7 +135,7 @@ class RunFold:
             step = _step_of(type(event))
             if step is not None:
                 step(self, event)
-        elif isinstance(event, (PostReasoningEvent, PostSummaryEvent)) and self._run_id in event.path:
+        elif isinstance(event, (PostReasoningEvent, PostSummaryEvent, ContextEvent)) and self._run_id in event.path:
             self._add_usage(event.usage)
 
     @property

@@ -10,8 +10,10 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import (
     ActingChunkEvent,
     ChunkEvent,
+    ContextEvent,
     ErrorEvent,
     Event,
+    EventSource,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -26,7 +28,15 @@ from agentscope_rx.events import (
     StreamOptions,
     fold,
 )
-from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import (
+    ChatUsage,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+)
 from agentscope_rx.models.accumulate import block_builder
 from agentscope_rx.reactive import from_iterable
 from tests.events.values import EVENTS, events
@@ -138,6 +148,12 @@ def test_calls_closed_by_a_failure_follow_earlier_results():
     closed = result("p2", ToolResultKind.FAILED)
     events = [PreCallEvent(input=(given_result,)), closed, ErrorEvent(error_type="HookError")]
     assert fold(events).history == (given_result, closed.message) and fold(events).message is None
+
+
+def test_compactions_of_sub_agents_count_for_a_run_in_progress():
+    outer, inner = EventSource("r", "a", ("r",)), EventSource("s", "b", ("r", "c", "s"))
+    seen = [PreCallEvent(source=outer), ContextEvent(source=inner, usage=ChatUsage(5, 1))]
+    assert fold(seen).usage == ChatUsage(5, 1)
 
 
 def test_a_summary_is_the_reply():
