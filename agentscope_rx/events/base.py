@@ -190,7 +190,10 @@ def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str
     name = values.pop("type", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidInputError(f"{shown(name)} is not a type of event. The types are {', '.join(sorted(_KINDS))}.")
+        raise InvalidInputError(
+            f"{shown(name)} is not a type of event that this release knows. If a newer release has written it, update "
+            f"agentscope-rx. The types are {', '.join(sorted(_KINDS))}."
+        )
     values["source"] = {k: values.pop(k) for k in ("run_id", "agent", "path") if k in values}
     try:
         return _adapter(kind).validate_python(values, context=reading(file_root, lock=True))
