@@ -32,7 +32,7 @@ def output_to(file: TextIO, color: bool | None, *, live: bool = False) -> Consol
 
     `live` needs colours: see `LiveOutput`.
     """
-    wanted = _is_colorful(file) if color is None else color
+    wanted = is_colorful(file) if color is None else color
     if wanted:
         try:
             from rich.console import Console as RichConsole
@@ -98,7 +98,8 @@ STYLES = {
 }
 
 
-def _is_colorful(file: TextIO) -> bool:
+def is_colorful(file: TextIO) -> bool:
+    """True for a terminal, unless the environment asks for no colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return file.isatty()

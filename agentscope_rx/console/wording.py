@@ -68,7 +68,9 @@ def context_line(event: ContextEvent) -> str:
 
 def background_line(event: BackgroundEvent) -> str:
     """Work in the background: `background: job_1 search completed after 3.2 s`."""
-    what = f"background: {one_line(event.job, MAX_VALUE)} {clean(event.tool_use.name)} {event.state.replace('_', ' ')}"
+    what = (
+        f"background: {one_line(event.job, MAX_VALUE)} {one_line(event.tool_use.name)} {event.state.replace('_', ' ')}"
+    )
     return what if event.state == "started" else f"{what} after {seconds(event.elapsed)}"
 
 

@@ -1,6 +1,7 @@
 """Recorded events as a timeline: lanes, waits, retries, tokens and costs. `agentscope-rx trace` shows it."""
 
+from agentscope_rx.console.timeline.printing import print_timeline
 from agentscope_rx.console.timeline.reducer import TimelineFold, timeline_of
 from agentscope_rx.console.timeline.values import Lane, Mark, Slow, Timeline, Totals, Wait
 
-__all__ = ["Lane", "Mark", "Slow", "Timeline", "TimelineFold", "Totals", "Wait", "timeline_of"]
+__all__ = ["Lane", "Mark", "Slow", "Timeline", "TimelineFold", "Totals", "Wait", "print_timeline", "timeline_of"]

@@ -77,7 +77,8 @@ class TimelineFold:
         self._waiting: dict[tuple[str, str], RunNode] = {}
         """By agent and call: the run that has left it pending."""
         self._tally = Tally(prices)
-        self._events = 0
+        self.events = 0
+        """How many events were added, of the run that is selected."""
         self._jobs: dict[tuple[str, str], RunNode] = {}
         """By agent and job: the work in the background that goes on."""
         self.runs: dict[str, str] = {}
@@ -92,7 +93,7 @@ class TimelineFold:
             self.runs.setdefault(event.run_id, event.agent)
         if self._run is not None and not any(each.startswith(self._run) for each in path[::2]):
             return
-        self._events += 1
+        self.events += 1
         at = self._clocks.time(path[0], event.timestamp)
         step = _step_of(type(event))
         if not event.run_id:
@@ -119,13 +120,19 @@ class TimelineFold:
             began=began,
             lanes=tuple(run.frozen(began, run.last, priced=priced) for run in tops),
             totals=self._tally.totals(tops, began),
-            events=self._events,
+            events=self.events,
             clock_jumps=self._clocks.jumps,
             omitted=self._tree.omitted,
         )
 
+    @property
+    def ended(self) -> bool:
+        """True if there were runs, and all outermost ones have ended."""
+        runs = [run for run in self._tree.outermost if run.kind == "run"]
+        return bool(runs) and all(run.end is not None for run in runs)
+
     def __repr__(self) -> str:
-        return f"<TimelineFold {self._events} events, {self._tree.lanes} lanes>"
+        return f"<TimelineFold {self.events} events, {self._tree.lanes} lanes>"
 
     def _step_in(self, run: RunNode, iteration: int, node: Node) -> Node:
         """Add a lane to its round, which begins with it if it is another one than before."""
@@ -143,6 +150,10 @@ class TimelineFold:
     def _pre_call(self, run: RunNode, event: PreCallEvent, at: float) -> None:
         if event.input:
             run.text = one_line(shortened(event.input[-1].text, 2 * MAX_TEXT), MAX_TEXT)
+        elif event.answers:
+            names = {call.id: call.name for call in event.pending}
+            said = (f"{each.type}: {names.get(each.call_id, each.call_id)}" for each in event.answers)
+            run.text = one_line(", ".join(said), MAX_TEXT)
         if run.parent is None and event.pending:
             left = [self._waiting.pop((event.agent, call.id), None) for call in event.pending]
             earlier = next((each for each in left if each is not None), None)

@@ -76,7 +76,7 @@ class RunTree:
         run = self.find(path)
         if run is None:
             kind = "run" if event.run_id else "hub"
-            run = RunNode(kind, name_of(event.agent), event.run_id, at, path=path, last=at, agent=event.agent)
+            run = RunNode(kind, name_of(event.agent), name_of(event.run_id), at, path=path, last=at, agent=event.agent)
             run.parent = self._around(path)
             self.add(run)
         return run

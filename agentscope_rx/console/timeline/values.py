@@ -17,7 +17,7 @@ its events were emitted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from agentscope_rx.messages import ChatUsage
@@ -104,6 +104,18 @@ class Lane:
         """The seconds until the first chunk of a model's answer; None if there was none."""
         return next((mark.at - self.begin for mark in self.marks if mark.kind == "first_chunk"), None)
 
+    def to_dict(self) -> dict[str, object]:
+        """The lane as plain JSON."""
+        return {
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            "seconds": round(self.seconds, 6),
+            "first_chunk": None if self.first_chunk is None else round(self.first_chunk, 6),
+            "usage": asdict(self.usage),
+            "waits": [asdict(each) for each in self.waits],
+            "marks": [asdict(each) for each in self.marks],
+            "lanes": [each.to_dict() for each in self.lanes],
+        }
+
     def walk(self) -> Iterator[Lane]:
         """This lane, and all inside, in their order."""
         stack: list[Lane] = [self]
@@ -111,6 +123,12 @@ class Lane:
             lane = stack.pop()
             yield lane
             stack.extend(reversed(lane.lanes))
+
+
+_PLAIN_FIELDS = (
+    "kind", "name", "id", "begin", "end", "last", "state", "text", "outcome", "error", "cost", "attempts", "waited",
+    "omitted",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +192,19 @@ class Timeline:
     def ended(self) -> bool:
         """True if there are runs, and all have ended."""
         return bool(self.lanes) and all(lane.end is not None for lane in self.lanes if lane.kind == "run")
+
+    def to_dict(self) -> dict[str, object]:
+        """The timeline as plain JSON."""
+        return {
+            "began": self.began,
+            "seconds": self.seconds,
+            "ended": self.ended,
+            "events": self.events,
+            "clock_jumps": self.clock_jumps,
+            "omitted": self.omitted,
+            "totals": asdict(self.totals),
+            "lanes": [lane.to_dict() for lane in self.lanes],
+        }
 
     def walk(self) -> Iterator[Lane]:
         """All lanes, in their order."""
