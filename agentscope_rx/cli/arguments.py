@@ -22,6 +22,7 @@ from agentscope_rx import __version__
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
 from agentscope_rx.cli.sessions import STORE, add_sessions
 from agentscope_rx.cli.skills import add_skills, add_skills_flag
+from agentscope_rx.cli.trace import add_trace
 from agentscope_rx.cli.workspace import add_workspace
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.models.registry import REGISTRY
@@ -77,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add_sessions(commands)
     add_skills(commands)
     add_workspace(commands)
+    add_trace(commands, _count)
     commands.add_parser(
         "setup-local",
         help="install the embedded model",

@@ -18,6 +18,7 @@ from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
+from agentscope_rx.cli.trace import trace
 from agentscope_rx.cli.workspace import workspace
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import events_schema
@@ -67,6 +68,8 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             return skills(flags)
         case "workspace":
             return workspace(flags)
+        case "trace":
+            return trace(flags)
         case "setup-local":
             return _set_up_local()
         case "events-schema":
