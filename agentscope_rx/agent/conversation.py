@@ -83,6 +83,7 @@ class Conversation:
         "jobs",
         "journal",
         "lock",
+        "names",
         "on_run",
         "output",
         "parts",
@@ -96,6 +97,8 @@ class Conversation:
     def __init__(self, name: str) -> None:
         self._name = name
         self._id = ""
+        self.names: Collection[str] = (name,)
+        """The names in the agent's messages: its own, and those of members that speak for it."""
         self.flag: RunningFlag = RunningFlag(name)
         # with check_running=False every run has a flag of its own: each can be interrupted and waited for
         self.flags: set[RunningFlag] = {self.flag}
@@ -183,10 +186,10 @@ class Conversation:
         """The open calls of the history that this agent has to settle, without those of other runs in progress."""
         known = self.pending
         if known is None:
-            calls = open_calls(history, self._name)
+            calls = open_calls(history, self.names)
         else:
             # messages of overlapping runs may have followed
-            calls = open_among(history, self._name, known) if known else ()
+            calls = open_among(history, self.names, known) if known else ()
         if not calls:
             return calls
         elsewhere = {id for run in self._others(besides) for id in tuple(run.calls.open)}
@@ -204,7 +207,7 @@ class Conversation:
         known = self.pending
         if known is None or not before.alone or self._admitted != before.admitted:
             return ()
-        return tuple(call for call in open_calls(history, self._name) if call.id not in known)
+        return tuple(call for call in open_calls(history, self.names) if call.id not in known)
 
     def _others(self, besides: RunState | None) -> list[RunState]:
         return [run for run in self.runs if run is not besides and not run.calls.ended]
@@ -313,6 +316,8 @@ class Conversations:
 
     def __init__(self, name: str, parts: Callable[[Memory], AgentParts | None] = lambda memory: None) -> None:
         self._name = name
+        self.names: Collection[str] = (name,)
+        """As `Conversation.names`, for each conversation that is made from now on."""
         self._parts = parts
         self._lock = new_rlock()
         # by identity: memories may be equal, or not hashable
@@ -330,6 +335,7 @@ class Conversations:
                 by_id = self._by_id
                 dropped = ref(memory, lambda _: by_id.pop(key, None))
                 conversation = Conversation(self._name)
+                conversation.names = self.names
                 conversation.registered = self._parts(memory)
                 self._by_id[key] = (dropped, conversation)
             return self._by_id[key][1]

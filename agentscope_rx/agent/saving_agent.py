@@ -6,7 +6,7 @@ session=    the same at the first run, in the run itself      ReActAgent(..., se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -114,6 +114,11 @@ class SavingAgent(AgentCore):
                 )
             part = AttributePart(ref(self), name, to_json, from_json)
         self._parts.register(name, part)
+
+    @property
+    def state_parts(self) -> Mapping[str, StatePart]:
+        """The objects whose state is saved with the agent's own conversation, by name."""
+        return self._parts.all()
 
     def save(
         self,

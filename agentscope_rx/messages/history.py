@@ -141,32 +141,34 @@ def same_beginning(one: Sequence[Msg], other: Sequence[Msg]) -> int:
     return next(differs, shorter)
 
 
-def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:
+def open_calls(history: Sequence[Msg], name: str | Collection[str]) -> tuple[ToolUseBlock, ...]:
     """The calls without result in the last assistant message of the agent `name`, in call order.
 
-    Messages and calls of other agents are skipped.
+    Messages and calls of other agents are skipped. `name` may be several, of agents that speak as one.
     """
+    names = (name,) if isinstance(name, str) else name
     answered: set[str] = set()
     for index in range(len(history) - 1, -1, -1):
         message = history[index]
-        if message.role is MsgRole.ASSISTANT and message.name == name:
+        if message.role is MsgRole.ASSISTANT and message.name in names:
             return tuple(call for call in message.tool_calls if call.id not in answered)
         answered.update(result.id for result in message.tool_results)
     return ()
 
 
-def open_among(history: Sequence[Msg], name: str, ids: Collection[str]) -> tuple[ToolUseBlock, ...]:
+def open_among(history: Sequence[Msg], name: str | Collection[str], ids: Collection[str]) -> tuple[ToolUseBlock, ...]:
     """The calls with these ids of the agent `name` that have no result, in call order, also if messages follow.
 
-    The search goes back only until all are found.
+    The search goes back only until all are found. `name` may be several, as for `open_calls`.
     """
+    names = (name,) if isinstance(name, str) else name
     sought, answered = set(ids), set[str]()
     found: list[ToolUseBlock] = []
     for index in range(len(history) - 1, -1, -1):
         if not sought:
             break
         message = history[index]
-        if message.role is MsgRole.ASSISTANT and message.name == name:
+        if message.role is MsgRole.ASSISTANT and message.name in names:
             calls = [call for call in message.tool_calls if call.id in sought]
             sought.difference_update(call.id for call in calls)
             found[:0] = [call for call in calls if call.id not in answered]

@@ -3,6 +3,8 @@
 from agentscope_rx.pipeline.conditional import Condition, ConditionalPipeline
 from agentscope_rx.pipeline.fan_out import Combine, FanOutPipeline
 from agentscope_rx.pipeline.functional import compose, fanout_pipeline, map_agent, sequential_pipeline
+from agentscope_rx.pipeline.handoff.handoff import Handoff, HistoryFilter, texts_only
+from agentscope_rx.pipeline.handoff.handoffs import Handoffs
 from agentscope_rx.pipeline.loop import LoopPipeline
 from agentscope_rx.pipeline.mapping import MapPipeline
 from agentscope_rx.pipeline.members import FunctionAgent, Member
@@ -17,6 +19,9 @@ __all__ = [
     "ConditionalPipeline",
     "FanOutPipeline",
     "FunctionAgent",
+    "Handoff",
+    "Handoffs",
+    "HistoryFilter",
     "LoopPipeline",
     "MapPipeline",
     "Member",
@@ -32,4 +37,5 @@ __all__ = [
     "fanout_pipeline",
     "map_agent",
     "sequential_pipeline",
+    "texts_only",
 ]

@@ -54,6 +54,17 @@ def request_output(run: Run, request: OutputRequest) -> None:
         run.toolkit = run.toolkit.overlay(request.tool)
 
 
+def change_toolkit(run: Run, toolkit: Toolkit) -> None:
+    """Give the run another toolkit; the response tool of its request, if it has one, goes with it."""
+    run.toolkit = toolkit
+    output = output_of(run)
+    if output is None:
+        return
+    run.extras[_TOOLKIT] = toolkit
+    if output.request.tool is not None:
+        run.toolkit = toolkit.overlay(output.request.tool)
+
+
 def output_of(run: Run) -> StructuredOutputState | None:
     """The state of the run's request for an output; None if it has none."""
     return run.extras.get(_KEY)  # pyright: ignore[reportReturnType]

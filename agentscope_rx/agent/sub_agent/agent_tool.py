@@ -218,8 +218,13 @@ def tool_name(agent: str) -> str:
     name = f"call_{plain}"
     if not re.search(r"[^a-z0-9_\-\s]", lower) and len(name) <= MAX_NAME:
         return name
-    digits = md5(agent.encode(), usedforsecurity=False).hexdigest()[:8]
+    digits = digits_of(agent)
     return f"{name[: MAX_NAME - len(digits) - 1].rstrip('_')}_{digits}"
+
+
+def digits_of(agent: str) -> str:
+    """Digits that distinguish the name of this agent from others, if a part of it is lost."""
+    return md5(agent.encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def sub_agent_tools(toolkit: Toolkit) -> frozenset[str] | None:

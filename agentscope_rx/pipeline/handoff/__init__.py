@@ -1,0 +1,1 @@
+"""Agents that transfer a conversation to one another."""
