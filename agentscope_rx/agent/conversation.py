@@ -316,8 +316,6 @@ class Conversations:
 
     def __init__(self, name: str, parts: Callable[[Memory], AgentParts | None] = lambda memory: None) -> None:
         self._name = name
-        self.names: Collection[str] = (name,)
-        """As `Conversation.names`, for each conversation that is made from now on."""
         self._parts = parts
         self._lock = new_rlock()
         # by identity: memories may be equal, or not hashable
@@ -335,7 +333,6 @@ class Conversations:
                 by_id = self._by_id
                 dropped = ref(memory, lambda _: by_id.pop(key, None))
                 conversation = Conversation(self._name)
-                conversation.names = self.names
                 conversation.registered = self._parts(memory)
                 self._by_id[key] = (dropped, conversation)
             return self._by_id[key][1]

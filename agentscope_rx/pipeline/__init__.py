@@ -12,11 +12,14 @@ from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
 from agentscope_rx.pipeline.sequential import SequentialPipeline
 from agentscope_rx.pipeline.steps import Next, Program, Progress, Step, StepResult
+from agentscope_rx.pipeline.supervision.delegate import Delegate
+from agentscope_rx.pipeline.supervision.supervisor import Supervisor
 
 __all__ = [
     "Combine",
     "Condition",
     "ConditionalPipeline",
+    "Delegate",
     "FanOutPipeline",
     "FunctionAgent",
     "Handoff",
@@ -33,6 +36,7 @@ __all__ = [
     "SequentialPipeline",
     "Step",
     "StepResult",
+    "Supervisor",
     "compose",
     "fanout_pipeline",
     "map_agent",

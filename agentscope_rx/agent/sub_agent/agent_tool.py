@@ -10,7 +10,7 @@ interruption and pending calls belong to the run of the caller, too. See `sub_ag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import md5
 from typing import Any, TypedDict, cast
 
@@ -23,7 +23,7 @@ from agentscope_rx.agent.sub_agent.child_tool import ChildTool
 from agentscope_rx.agent.sub_agent.running import AgentToolConfig, Forward, run_child
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.messages import ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.frozen import freeze
 from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.options import ExecutionConfig
@@ -182,12 +182,26 @@ class AgentTool(ChildTool):
                 id = cast("str | None", arguments.get("conversation_id"))
                 child = children.take(call.name, call.id, id, at_most=self.options.max_conversations)
             taken = child
-            message = cast("str", arguments["message"])
-            return thaw_child(taken, agent, self.options.memory).pipe(
-                concat_map(lambda _: run_child(agent, taken, children, message, context, host, self.options))
-            )
+
+            def run(memory: Memory) -> Flow[object]:
+                given = self.messages_for(taken, memory, arguments, context)
+                if isinstance(given, str):
+                    return run_child(agent, taken, children, given, context, host, self.options)
+                return given.pipe(
+                    concat_map(
+                        lambda messages: run_child(agent, taken, children, messages, context, host, self.options)
+                    )
+                )
+
+            return thaw_child(taken, agent, self.options.memory).pipe(concat_map(run))
 
         return defer(begin)
+
+    def messages_for(
+        self, child: SubConversation, memory: Memory, arguments: Mapping[str, object], context: ToolContext
+    ) -> str | Flow[Sequence[Msg]]:
+        """What the agent is called with, if it begins now: a message of the user, or several messages."""
+        return cast("str", arguments["message"])
 
     def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
         pending = child.conversation is not None and child.conversation.pending

@@ -12,12 +12,14 @@ the model, the tools, the system prompt, the settings of its requests, and its h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import cast
 
 from typing_extensions import Unpack
 
+from agentscope_rx.agent.agent_parts import AgentParts
+from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.interruption import LastWords
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.react.acting import acting
@@ -91,9 +93,7 @@ class Handoffs(ReActAgent):
             raise ConfigurationError(f"Handoffs and a member are both named {name!r}. Rename one of them.")
         self._transfers = {each: self._transfers_of(member) for each, member in self._members.items()}
         self._compiled: dict[str, tuple[CompiledHooks, CompiledHooks, CompiledHooks]] = {}
-        self._conversations.names = frozenset((name, *self._members))
-        for conversation in self._conversations.all:
-            conversation.names = self._conversations.names
+        self._conversations: Conversations = _Conversations(name, self._members, self._parts_in)
         self._register_states()
         for member in self._members.values():
             # a name that is taken is reported now
@@ -106,6 +106,10 @@ class Handoffs(ReActAgent):
     def members(self) -> tuple[ReActAgent, ...]:
         """The members, in the order in which they were given."""
         return tuple(member.agent for member in self._members.values())
+
+    @property
+    def model_names(self) -> Sequence[str]:
+        return tuple(name for member in self._members.values() for name in member.agent.model_names)
 
     def active(self, *, memory: Memory | None = None) -> ReActAgent:
         """The member that answers next in the agent's conversation, or in that of `memory`."""
@@ -220,8 +224,6 @@ class Handoffs(ReActAgent):
         return run
 
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
-        for member in self._members.values():
-            run.usage.check_prices(member.agent.model.model_names)
         if run.resumed is None and any(message.role is not MsgRole.TOOL for message in event.input):
             STATE.change(run.conversation, lambda state: (state.asked(), None))
         return super().admit(run, event, history)
@@ -273,6 +275,19 @@ class Handoffs(ReActAgent):
         if run.durable is not None:
             return run.durable.before(run, "summarizing", partial(summarizing, core, run, which), limit=which)
         return summarizing(core, run, which)
+
+
+class _Conversations(Conversations):
+    """Conversations in which the messages of the members are those of the whole."""
+
+    def __init__(self, name: str, members: Iterable[str], parts: Callable[[Memory], AgentParts | None]) -> None:
+        super().__init__(name, parts)
+        self._names = frozenset((name, *members))
+
+    def of(self, memory: Memory) -> Conversation:
+        conversation = super().of(memory)
+        conversation.names = self._names
+        return conversation
 
 
 def _is_first(context: ToolContext) -> bool:

@@ -1,0 +1,1 @@
+"""A coordinator that delegates to members."""
