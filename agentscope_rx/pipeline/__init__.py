@@ -3,6 +3,9 @@
 from agentscope_rx.pipeline.conditional import Condition, ConditionalPipeline
 from agentscope_rx.pipeline.fan_out import Combine, FanOutPipeline
 from agentscope_rx.pipeline.functional import compose, fanout_pipeline, map_agent, sequential_pipeline
+from agentscope_rx.pipeline.goal.command_check import CommandCheck
+from agentscope_rx.pipeline.goal.goal_loop import GoalLoop
+from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalNotReachedError, GoalOutcome, GoalVerdict
 from agentscope_rx.pipeline.handoff.handoff import Handoff, HistoryFilter, texts_only
 from agentscope_rx.pipeline.handoff.handoffs import Handoffs
 from agentscope_rx.pipeline.loop import LoopPipeline
@@ -17,11 +20,17 @@ from agentscope_rx.pipeline.supervision.supervisor import Supervisor
 
 __all__ = [
     "Combine",
+    "CommandCheck",
     "Condition",
     "ConditionalPipeline",
     "Delegate",
     "FanOutPipeline",
     "FunctionAgent",
+    "GoalEnd",
+    "GoalLoop",
+    "GoalNotReachedError",
+    "GoalOutcome",
+    "GoalVerdict",
     "Handoff",
     "Handoffs",
     "HistoryFilter",

@@ -89,13 +89,21 @@ class MemberTool(ChildTool):
     execution_config: ExecutionConfig | None = ExecutionConfig(timeout=None)
 
     def __init__(
-        self, pipeline: AgentCore, agent: AgentCore, *, interrupt_grace: float | None, fresh: bool = False
+        self,
+        pipeline: AgentCore,
+        agent: AgentCore,
+        *,
+        interrupt_grace: float | None,
+        fresh: bool = False,
+        output: object = None,
     ) -> None:
         self._pipeline = pipeline
         self.agent = agent
         self.name: str = tool_name(agent.name)
         self.description: str = f"The member {agent.name} of a pipeline."
         self.config = AgentToolConfig(interrupt_grace=interrupt_grace)
+        self.output = output
+        """What the member is asked for in every step, instead of the output that the pipeline's caller requests."""
         self.fresh = fresh or isinstance(agent, FunctionAgent)
         """True if each step is a conversation of its own."""
 
@@ -132,7 +140,9 @@ class MemberTool(ChildTool):
             take = partial(children.take, id=None, at_most=1) if self.fresh else children.take_own
             child = take(self.name, call.id)
         taken = child
-        output = None if host.request is None or not arguments.get("output") else host.request.output
+        output = self.output
+        if output is None and host.request is not None and arguments.get("output"):
+            output = host.request.output
 
         def form(call: ToolUseBlock, reply: Msg) -> ToolResultBlock:
             return result_of(call, reply, clock() - began)

@@ -173,6 +173,11 @@ class Pipeline(ActingAgent):
         where = "before step 1" if trace is None else trace.where
         return just(run.interruption.message or Msg.assistant(f"I was interrupted {where}.", self.name))
 
+    def progress_of(self, run: Run) -> Progress:
+        """What a run has done so far, without the round in progress."""
+        trace = cast("Trace | None", run.extras.get(_TRACE))
+        return Progress() if trace is None else trace.progress
+
     # --- the stages of a run --------------------------------------------------------------------------------------
 
     def requested(self, output: object) -> OutputRequest | None:

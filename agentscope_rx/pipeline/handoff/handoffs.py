@@ -36,14 +36,15 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import CompiledHooks
-from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, MsgRole, ToolUseBlock
 from agentscope_rx.pipeline.handoff.active_member import ActiveMember
 from agentscope_rx.pipeline.handoff.handoff import Handoff, members_of
 from agentscope_rx.pipeline.handoff.history_hook import HistoryHook
 from agentscope_rx.pipeline.handoff.state import STATE, HandoffState
 from agentscope_rx.pipeline.handoff.transfer_tool import TransferTool
-from agentscope_rx.pipeline.team_options import TeamOptions, check_count
+from agentscope_rx.pipeline.names import check_count
+from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.reactive import Flow, Scope, concat_map, just, then
 from agentscope_rx.tools import Tool, ToolContext, Toolkit
 
@@ -71,22 +72,20 @@ class Handoffs(ReActAgent):
         name: str,
         members: Iterable[ReActAgent | Handoff],
         *,
-        memory: Memory | None = None,
         max_handoffs: int = MAX_HANDOFFS,
         max_iters: int = 20,
-        limits: UsageLimits | None = None,
-        **options: Unpack[TeamOptions],
+        **options: Unpack[PipelineOptions],
     ) -> None:
         self._members = members_of(members)
         self._first = next(iter(self._members))
+        if options.get("check_running", True) is not True:
+            raise ConfigurationError("Handoffs has one active member at a time: leave check_running out.")
         self.max_handoffs: int = check_count("max_handoffs", max_handoffs)
         super().__init__(
             name,
             self._members[self._first].agent.model,
             self._prompt,
-            memory=memory if memory is not None else InMemoryMemory(),
             max_iters=max_iters,
-            limits=limits,
             **options,
         )
         if name in self._members:

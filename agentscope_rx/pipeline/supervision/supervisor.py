@@ -17,17 +17,15 @@ from collections.abc import Iterable
 
 from typing_extensions import Unpack
 
-from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.system_prompt import SystemPrompt
-from agentscope_rx.memory import Memory
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions
+from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.supervision.delegate import Delegate, Sees, check_sees, delegates_of
 from agentscope_rx.pipeline.supervision.delegate_tool import DelegateTool
 from agentscope_rx.pipeline.supervision.forward_tool import ForwardTool
-from agentscope_rx.pipeline.team_options import TeamOptions
 
 PROMPT = (
     "You coordinate other agents. Give each of them the part of the work that it is described for, with all that it "
@@ -57,11 +55,9 @@ class Supervisor(ReActAgent):
         sees: Sees = "task",
         forward: bool = False,
         tools: Iterable[object] = (),
-        memory: Memory | None = None,
         max_iters: int = 10,
         generate_options: GenerateOptions | None = None,
-        limits: UsageLimits | None = None,
-        **options: Unpack[TeamOptions],
+        **options: Unpack[PipelineOptions],
     ) -> None:
         delegates = delegates_of(members)
         check_sees(sees)
@@ -73,10 +69,8 @@ class Supervisor(ReActAgent):
             model,
             sys_prompt,
             tools=[*delegating, *tools],
-            memory=memory,
             max_iters=max_iters,
             generate_options=generate_options,
-            limits=limits,
             **options,
         )
         self.members: tuple[AgentCore, ...] = tuple(each.agent for each in delegates.values())

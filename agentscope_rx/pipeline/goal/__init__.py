@@ -1,0 +1,1 @@
+"""An executor and a verifier that work until a goal is reached."""
