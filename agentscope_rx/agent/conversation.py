@@ -69,7 +69,6 @@ class Conversation:
         "_admitted",
         "_copies",
         "_id",
-        "_name",
         "_saved_items",
         "active_groups",
         "approvals",
@@ -95,10 +94,8 @@ class Conversation:
     )
 
     def __init__(self, name: str) -> None:
-        self._name = name
         self._id = ""
-        self.names: Collection[str] = (name,)
-        """The names in the agent's messages: its own, and those of members that speak for it."""
+        self.names: tuple[str, ...] = (name,)  # its own, and those of members that speak for it
         self.flag: RunningFlag = RunningFlag(name)
         # with check_running=False every run has a flag of its own: each can be interrupted and waited for
         self.flags: set[RunningFlag] = {self.flag}
@@ -142,7 +139,7 @@ class Conversation:
     @property
     def name(self) -> str:
         """The name of the agent."""
-        return self._name
+        return self.names[0]
 
     @property
     def id(self) -> str:

@@ -281,7 +281,7 @@ class _Conversations(Conversations):
 
     def __init__(self, name: str, members: Iterable[str], parts: Callable[[Memory], AgentParts | None]) -> None:
         super().__init__(name, parts)
-        self._names = frozenset((name, *members))
+        self._names = (name, *members)
 
     def of(self, memory: Memory) -> Conversation:
         conversation = super().of(memory)
