@@ -25,6 +25,8 @@
     +-- UsageLimitError                     a run would have gone past one of its limits
     +-- StepError                           a member of a pipeline has failed; `member`, `number` name the step
     +-- FanOutError                         members of a fan-out have failed; `errors`, `outcomes`
+    +-- RoutingError                        a router has got no valid choice; `choice`, `members`
+    +-- GoalNotReachedError                 a goal loop ended before its goal was reached; `outcome` says how
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
     |   +-- RunDeadlineError                the deadline of a whole run passed
@@ -152,6 +154,7 @@ from agentscope_rx.errors.model import (
     RedirectError,
     ServerError,
 )
+from agentscope_rx.errors.pipeline import GoalNotReachedError, RoutingError
 from agentscope_rx.errors.request import (
     BodyTimeoutError,
     BodyTooLargeError,
@@ -249,6 +252,7 @@ __all__ = [
     "FanOutError",
     "ForeignOriginError",
     "FrontMatterError",
+    "GoalNotReachedError",
     "GuardrailError",
     "HookError",
     "InboxFullError",
@@ -284,6 +288,7 @@ __all__ = [
     "RedirectError",
     "RemoteClientError",
     "RequestError",
+    "RoutingError",
     "RunDeadlineError",
     "RunEndedError",
     "RunInsideLoopError",

@@ -5,7 +5,7 @@ from agentscope_rx.pipeline.fan_out import Combine, FanOutPipeline
 from agentscope_rx.pipeline.functional import compose, fanout_pipeline, map_agent, sequential_pipeline
 from agentscope_rx.pipeline.goal.command_check import CommandCheck
 from agentscope_rx.pipeline.goal.goal_loop import GoalLoop
-from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalNotReachedError, GoalOutcome, GoalVerdict
+from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalOutcome, GoalVerdict
 from agentscope_rx.pipeline.handoff.handoff import Handoff, HistoryFilter, texts_only
 from agentscope_rx.pipeline.handoff.handoffs import Handoffs
 from agentscope_rx.pipeline.loop import LoopPipeline
@@ -13,6 +13,8 @@ from agentscope_rx.pipeline.mapping import MapPipeline
 from agentscope_rx.pipeline.members import FunctionAgent, Member
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
+from agentscope_rx.pipeline.routing.route import Route
+from agentscope_rx.pipeline.routing.router import RouterPipeline, route_of
 from agentscope_rx.pipeline.sequential import SequentialPipeline
 from agentscope_rx.pipeline.steps import Next, Program, Progress, Step, StepResult
 from agentscope_rx.pipeline.supervision.delegate import Delegate
@@ -28,7 +30,6 @@ __all__ = [
     "FunctionAgent",
     "GoalEnd",
     "GoalLoop",
-    "GoalNotReachedError",
     "GoalOutcome",
     "GoalVerdict",
     "Handoff",
@@ -42,6 +43,8 @@ __all__ = [
     "PipelineOptions",
     "Program",
     "Progress",
+    "Route",
+    "RouterPipeline",
     "SequentialPipeline",
     "Step",
     "StepResult",
@@ -49,6 +52,7 @@ __all__ = [
     "compose",
     "fanout_pipeline",
     "map_agent",
+    "route_of",
     "sequential_pipeline",
     "texts_only",
 ]

@@ -167,6 +167,10 @@ class Pipeline(ActingAgent):
         the `StepError` of a member that has failed. It may also return an awaitable or an Observable of its decision.
         """
 
+    def program_in(self, run: Run, progress: Progress) -> Program:
+        """`program` in this run, for a subclass that keeps a state in the conversation."""
+        return self.program(progress)
+
     def handle_interrupt(self, run: Run) -> LastWords:
         """The reply of an interrupted run: the message given to `interrupt`, else where it was interrupted."""
         trace = cast("Trace | None", run.extras.get(_TRACE))
@@ -243,7 +247,7 @@ class Pipeline(ActingAgent):
         trace.settle(run, history)
         if (limit := _limit_in(run, trace)) is not None:
             return just(tail(lambda: self.end_limited(run, *limit)))
-        decided: object = self.program(trace.progress)
+        decided: object = self.program_in(run, trace.progress)
         if isinstance(decided, abc.ObservableBase):
             source = flow(cast("Observable[Next]", decided)).pipe(ops.take(1))
         elif isawaitable(decided):

@@ -14,9 +14,15 @@ from pydantic import BaseModel
 
 from agentscope_rx import Approve, GenerateReason, InMemoryMemory, InMemorySession, Msg, ReActAgent
 from agentscope_rx.agent import UsageLimits
-from agentscope_rx.errors import ConfigurationError, InvalidInputError, ModelConnectionError, StepError
+from agentscope_rx.errors import (
+    ConfigurationError,
+    GoalNotReachedError,
+    InvalidInputError,
+    ModelConnectionError,
+    StepError,
+)
 from agentscope_rx.events import PostCallEvent
-from agentscope_rx.pipeline import CommandCheck, GoalEnd, GoalLoop, GoalNotReachedError, GoalOutcome, GoalVerdict
+from agentscope_rx.pipeline import CommandCheck, GoalEnd, GoalLoop, GoalOutcome, GoalVerdict
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from agentscope_rx.tools.backends import Limits, LocalBackend
 from tests.pipeline.teams import Done, all_events, asked_of, assert_free, cut_at_each_event, member, messages_of, use

@@ -32,11 +32,11 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, GoalNotReachedError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind
 from agentscope_rx.pipeline.goal.command_check import CommandCheck
-from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalNotReachedError, GoalOutcome, GoalVerdict
+from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalOutcome, GoalVerdict
 from agentscope_rx.pipeline.goal.verifier import VerifierAgent, feedback_to_executor, to_judge
 from agentscope_rx.pipeline.member_tool import MemberTool
 from agentscope_rx.pipeline.members import Member, as_agent
@@ -160,7 +160,9 @@ class GoalLoop(Pipeline):
         """The reply at this end; `GoalNotReachedError` if the loop is to fail."""
         outcome = self._outcome(progress, end)
         if self.on_unmet == "error" and end not in (GoalEnd.DONE, GoalEnd.INTERRUPTED):
-            raise GoalNotReachedError(self.name, outcome)
+            raise GoalNotReachedError(
+                self.name, outcome, end=end.value, rounds=outcome.rounds, feedback=outcome.feedback
+            )
         result = outcome.result
         if result is None:
             text = f"The loop ended before there was a result ({end.value.replace('_', ' ')})."

@@ -14,7 +14,7 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from agentscope_rx.errors import AgentScopeError, InvalidInputError, NoStructuredOutputError
+from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.pipeline.steps import StepResult
@@ -109,14 +109,3 @@ class GoalOutcome:
             return cls(GoalEnd(cast("str", found["end"])), cast("int", found["rounds"]), str(found["feedback"]), result)
         except (TypeError, KeyError, ValueError) as error:
             raise InvalidInputError(f"Message {reply.id} is no reply of a GoalLoop.") from error
-
-
-class GoalNotReachedError(AgentScopeError):
-    """A goal loop with `on_unmet="error"` has ended before its goal was reached; `outcome` says how."""
-
-    def __init__(self, loop: str, outcome: GoalOutcome) -> None:
-        rounds = f"{outcome.rounds} round{'' if outcome.rounds == 1 else 's'}"
-        said = f" The last feedback was: {outcome.feedback}" if outcome.feedback else ""
-        super().__init__(f"Goal loop {loop!r} ended after {rounds}: {outcome.end.value}.{said}")
-        self.loop = loop
-        self.outcome = outcome

@@ -1,0 +1,1 @@
+"""One of several members answers, as a model or a function decides."""
