@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         FanOutPipeline,
         LoopPipeline,
         MapPipeline,
+        MsgHub,
         Pipeline,
         SequentialPipeline,
         fanout_pipeline,
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
 
 # sqlite3 would take part of the time that the library takes to import
 _LAZY = {
+    "MsgHub": "agentscope_rx.pipeline",
     "SqliteLongTermMemory": "agentscope_rx.long_term_memory",
     "SqliteSession": "agentscope_rx.session",
     **dict.fromkeys(
@@ -141,6 +143,7 @@ __all__ = [
     "Memory",
     "ModelError",
     "Msg",
+    "MsgHub",
     "MsgRole",
     "Pipeline",
     "PlanMode",

@@ -33,6 +33,7 @@ from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.durable.journal import EffectJournal, SettledParts
 from agentscope_rx.agent.durable.saved_run import SavedRun, digest_of
+from agentscope_rx.agent.hearing import Hearing
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.running_flag import RunningFlag
@@ -78,6 +79,7 @@ class Conversation:
         "cut_off",
         "flag",
         "flags",
+        "hearing",
         "interrupted",
         "jobs",
         "journal",
@@ -130,6 +132,8 @@ class Conversation:
         """The work in the background, if the agent has tools for it."""
         self.view: GrowingView = GrowingView()
         """What requests send of the messages, if some have marks or short forms."""
+        self.hearing: Hearing | None = None
+        """What it hears of other agents, once it has been in a group of them."""
         self.on_run: Callable[[RunState], object] | None = None
         """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0

@@ -19,6 +19,7 @@ from agentscope_rx.agent.background.feed import beside
 from agentscope_rx.agent.conversation import Conversation, Snapshot
 from agentscope_rx.agent.durable.durability import Durability
 from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
+from agentscope_rx.agent.hearing import tell
 from agentscope_rx.agent.input import ParsedInput, check_input_messages, named_as_called
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease_of, with_lease
@@ -322,11 +323,13 @@ def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     def fire(history: Sequence[Msg], system: Msg | None) -> Flow[PreCallEvent]:
         conversation = run.conversation
         # a run that a shutdown has cut off is resumed by the same input, or by none
-        messages = () if conversation.resumed(given.messages) else given.messages
+        messages = given_messages = () if conversation.resumed(given.messages) else given.messages
+        if conversation.hearing is not None:
+            messages = conversation.hearing.unheard(messages, history)
         pending = conversation.pending_in(history, run)
         named = named_as_called(messages, conversation.leaves(pending)) if pending else messages
         run.input.given = messages or conversation.cut_off or remembered_input(run, history)
-        run.input.given_ids = frozenset(message.id for message in messages)
+        run.input.given_ids = frozenset(message.id for message in given_messages)
         return run.hooks.fire(
             PreCallEvent(
                 source=run.source,
@@ -411,6 +414,8 @@ def _shown(run: Run, event: PreCallEvent, lost: tuple[ToolUseBlock, ...]) -> Pre
 def _remember_input(run: Run) -> Flow[Event]:
     remembered = run.remember(run.input.messages, foreign=True)
     run.input.unwritten = run.input.messages
+    if run.conversation.hearing is not None:
+        run.conversation.hearing.note(run.input.messages)
     nothing: Flow[Event] = empty()
     return remembered.pipe(then(lambda: nothing))
 
@@ -455,12 +460,12 @@ def _post_call(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
 
 
 def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
-    """The last event, once the conversation is saved, if it is bound to a session."""
+    """The last event, once the conversation is saved, if it is bound to a session, and others have heard the reply."""
     closing(run)
     checkpoint = agent.checkpoint(run)
-    run.checkpointed = True
-    run.reply = event.message
-    return just(event) if checkpoint is None else checkpoint.pipe(then(lambda: just(event)))
+    run.checkpointed, run.reply = True, event.message
+    last = partial(tell, run.conversation.hearing, run.hooks, event)
+    return last() if checkpoint is None else checkpoint.pipe(then(last))
 
 
 def _fail(agent: AgentCore, run: Run, error: Exception) -> Flow[Event]:

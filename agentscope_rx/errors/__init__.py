@@ -35,6 +35,7 @@
     +-- CompactionError                     a step of a compaction that could not make the conversation smaller
     +-- MemoryConflictError                 a stored conversation that another writer has changed
     +-- WorkersExhaustedError               abandoned blocking calls occupy all worker threads
+    +-- UnheardMessageError                 members of a MsgHub could not take a message
     +-- UserInputError                      a person could not be asked, or gave no usable answer
     |   +-- EndOfInputError (EOFError)      the input has ended
     +-- HookError                           a hook returned a value that its event does not allow
@@ -184,6 +185,7 @@ from agentscope_rx.errors.run import (
     RunStoppedError,
     StepError,
     StructuredOutputError,
+    UnheardMessageError,
     UsageLimitError,
     UserInputError,
 )
@@ -314,6 +316,7 @@ __all__ = [
     "ToolError",
     "ToolSuspend",
     "UnauthorizedError",
+    "UnheardMessageError",
     "UnknownHostError",
     "UnsupportedOptionError",
     "UsageLimitError",

@@ -137,6 +137,18 @@ class RunStoppedError(AgentScopeError):
     """A shared run was stopped: on request, after its last subscriber left, or at the shutdown of its service."""
 
 
+class UnheardMessageError(AgentScopeError):
+    """Members of a `MsgHub` could not take a message: `hub` and `members` name them. All others have heard it."""
+
+    def __init__(self, hub: str, members: tuple[str, ...], reason: str) -> None:
+        super().__init__(
+            f"Members of hub {hub!r} have missed a message: {', '.join(map(repr, members))} ({reason}). The speaker "
+            "and the other members remember it."
+        )
+        self.hub = hub
+        self.members = members
+
+
 class UserInputError(AgentScopeError):
     """A person could not be asked, or gave no usable answer; the message gives the reason."""
 

@@ -8,6 +8,7 @@ from agentscope_rx.pipeline.goal.goal_loop import GoalLoop
 from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalOutcome, GoalVerdict
 from agentscope_rx.pipeline.handoff.handoff import Handoff, HistoryFilter, texts_only
 from agentscope_rx.pipeline.handoff.handoffs import Handoffs
+from agentscope_rx.pipeline.hub import MsgHub
 from agentscope_rx.pipeline.loop import LoopPipeline
 from agentscope_rx.pipeline.mapping import MapPipeline
 from agentscope_rx.pipeline.members import FunctionAgent, Member
@@ -38,6 +39,7 @@ __all__ = [
     "LoopPipeline",
     "MapPipeline",
     "Member",
+    "MsgHub",
     "Next",
     "Pipeline",
     "PipelineOptions",

@@ -1,1 +1,5 @@
-"""A hub: members hear what each of them says; see `pipeline.hub.msg_hub`."""
+"""`MsgHub`: a group of agents, each of which hears what the others say."""
+
+from agentscope_rx.pipeline.hub.msg_hub import MsgHub
+
+__all__ = ["MsgHub"]
