@@ -120,8 +120,8 @@ class MsgHub:
     def events(self) -> Flow[HubEvent]:
         """What happens in the hub, from the oldest event kept: who joins, leaves and speaks, and who has heard it.
 
-        For any number of subscribers. `async for` that falls `capacity` events behind makes speakers wait for it; a
-        plain `subscribe` never does.
+        For any number of subscribers. One that pulls (`async for`, `buffered`) makes speakers wait while its buffer is
+        full; a plain `subscribe` never does.
 
         Signals: the events, in order; completion when the hub has been left.
         Cancels: this subscription.
