@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from reactivex import operators as ops
 
 from agentscope_rx import Agent, InMemoryMemory, MsgHub, ReActAgent, UsageLimits, hook
 from agentscope_rx.errors import DeadlineError, RunDeadlineError, UnheardMessageError
@@ -108,9 +109,9 @@ def test_a_call_fails_by_option_if_a_member_misses_it():
         deaf = talker("Deaf", memory=BrokenMemory("a1"))
         async with MsgHub([ann, deaf, bob], name="h", on_missed="fail"):
             events: list[Event] = []
+            stream = ann.stream().pipe(ops.do_action(events.append))
             with pytest.raises(UnheardMessageError, match="'Deaf'") as caught:
-                async for event in ann.stream():
-                    events.append(event)
+                await stream
             assert (caught.value.hub, caught.value.members) == ("h", ("Deaf",))
             assert [type(each) for each in events[-2:]] == [HubEvent, ErrorEvent]
             # all others have heard it, and the speaker goes on
