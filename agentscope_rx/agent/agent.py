@@ -96,6 +96,8 @@ class Agent(ClassHooks, SavingAgent):
         self.queue_limit: int = check_queue_limit(queue_limit)
         self.limits = limits
         self._save_in(state_persistence, session, session_key, checkpoint, lease)
+        self.extras: dict[object, object] = {}
+        """What hooks and tools keep for as long as the agent lives, each by a key of its own."""
         self.shutdown = shutdown
         if shutdown is not None:
             shutdown.add(self)
@@ -411,7 +413,7 @@ class Agent(ClassHooks, SavingAgent):
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""
-        return Run(
+        run = Run(
             self.name,
             memory,
             scope,
@@ -420,3 +422,5 @@ class Agent(ClassHooks, SavingAgent):
             limits=limits if limits is not None else self.limits,
             hooks=self.hooks.compiled,
         )
+        run.agent = self
+        return run

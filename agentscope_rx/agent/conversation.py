@@ -353,9 +353,13 @@ class SubConversation:
     are pending; `answers` and `results` are for these calls, by the sub-agent's own ids, until it continues. Until its
     first use after a load, `memory` and `conversation` are None and `frozen` holds the loaded one. `checkpoint` is what
     is saved of it until the call has its result: its last checkpoint within the run, which may have gone on.
+
+    A tool that calls several agents keeps in `agent` by which name it knows this one, in `label` what the model calls
+    the conversation, and in `runs_on` the agent itself, in this process.
     """
 
     __slots__ = (
+        "agent",
         "answers",
         "begun",
         "call_id",
@@ -363,9 +367,11 @@ class SubConversation:
         "conversation",
         "frozen",
         "id",
+        "label",
         "memory",
         "reply",
         "results",
+        "runs_on",
         "slot",
         "tool",
     )
@@ -374,6 +380,9 @@ class SubConversation:
         self.id: str = id
         self.tool: str = tool
         self.slot: int = slot
+        self.agent: str | None = None
+        self.label: str | None = None
+        self.runs_on: object = None
         self.memory: Memory | None = None
         self.conversation: Conversation | None = None
         self.frozen: FrozenConversation | None = None

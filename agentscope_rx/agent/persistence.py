@@ -18,6 +18,7 @@ from agentscope_rx.agent.saved_state import (
     VERSION,
     Items,
     LoadedMessages,
+    SavedChild,
     SavedPart,
     SavedRule,
     SavedState,
@@ -141,19 +142,22 @@ def _collect_child(child: SubConversation, state: SavedState, items: Items, key:
 
     def add(found: tuple[SavedState, Items]) -> Flow[None]:
         own, beneath = found
-        state.setdefault("children", []).append(
-            {
-                "id": child.id,
-                "tool": child.tool,
-                "slot": child.slot,
-                "call": child.call_id,
-                "begun": child.begun,
-                "reply": child.reply,
-                "answers": list(child.answers.values()),
-                "results": list(child.results.values()),
-                "state": own,
-            }
-        )
+        saved: SavedChild = {
+            "id": child.id,
+            "tool": child.tool,
+            "slot": child.slot,
+            "call": child.call_id,
+            "begun": child.begun,
+            "reply": child.reply,
+            "answers": list(child.answers.values()),
+            "results": list(child.results.values()),
+            "state": own,
+        }
+        if child.agent is not None:
+            saved["agent"] = child.agent
+        if child.label is not None:
+            saved["label"] = child.label
+        state.setdefault("children", []).append(saved)
         for place, each in beneath.items():
             items[f"{child.slot}/{place}" if place else f"{child.slot}"] = each
         return empty()

@@ -85,6 +85,7 @@ def _rules(state: SavedState) -> list[ApprovalRule]:
 
 def _child(key: str, saved: SavedChild, lists: Mapping[str, LoadedMessages]) -> SubConversation:
     child = SubConversation(saved["id"], saved["tool"], saved["slot"])
+    child.agent, child.label = saved.get("agent"), saved.get("label")
     child.call_id = saved["call"]
     child.begun = saved["begun"]
     child.reply = saved["reply"]

@@ -64,6 +64,7 @@ class Run:
 
     __slots__ = (
         "__weakref__",
+        "agent",
         "calls",
         "checkpointed",
         "clock",
@@ -120,6 +121,8 @@ class Run:
     ) -> None:
         self.id: str = uuid4().hex
         self.name: str = name
+        self.agent: object = None
+        """The agent (`AgentCore`), for the engine's own tools."""
         self.memory: Memory = memory
         self.scope: Scope = scope
         self.conversation: Conversation = conversation
@@ -361,7 +364,7 @@ class Run:
         if child is None:
             return closed
         # the sub-agent's own pending calls are closed first
-        return close_child(child, self.toolkit, kind, text).pipe(then(lambda: closed))
+        return close_child(child, self, kind, text).pipe(then(lambda: closed))
 
     def final(self, message: Msg, reason: GenerateReason) -> Msg:
         """The message as the reply of this run: with its reason and the usage of the whole run."""

@@ -96,6 +96,8 @@ class SavedChild(TypedDict):
     answers: list[ApprovalAnswer]
     results: list[ToolResultBlock]
     state: SavedState
+    agent: NotRequired[str]
+    label: NotRequired[str]
 
 
 _STATE = TypeAdapter(SavedState)

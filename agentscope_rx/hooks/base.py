@@ -82,6 +82,9 @@ class Hook:
     priority: int = DEFAULT_PRIORITY
     kinds: tuple[type[Event], ...] | None = None
     observe_only: bool = False
+    in_sub_agents: bool = False
+    """True if agents that are made for a `SubagentsHook` get this hook from their parent. One object then serves both:
+    it must keep its state by conversation or by run, never in itself."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -155,6 +158,9 @@ class Hook:
         failed already, it is reported.
         """
         return ()
+
+    def added_to(self, agent: object) -> None:
+        """The hook is about to be added to this agent; `ConfigurationError` if it does not fit it."""
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are added to an agent together with this hook."""

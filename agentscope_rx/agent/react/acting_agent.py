@@ -18,6 +18,7 @@ from typing import cast
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.background.hook import BackgroundHook
 from agentscope_rx.agent.background.policy import BackgroundPolicy
+from agentscope_rx.agent.conversation import SubConversation
 from agentscope_rx.agent.input import check_answers
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.limits import UsageLimits
@@ -158,8 +159,8 @@ class ActingAgent(Agent):
         for answer in event.answers:
             if isinstance(answer, Approve) and answer.input is not None:
                 call = next(call for call in leaves if call.id == answer.call_id)
-                tools = inside[call.id][1].tools if call.id in inside else ()
-                self._check_edit(run, call, answer.input, tools)
+                child, pair = inside.get(call.id, (None, None))
+                self._check_edit(run, call, answer.input, () if pair is None else pair.tools, child)
         answered = event.answers or any(message.tool_results for message in event.input)
         # only messages of the caller pass them by, not those that a hook adds to every call
         passed_by = bool(pending and run.input.given_ids and not answered)
@@ -180,19 +181,25 @@ class ActingAgent(Agent):
         return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
 
     def _check_edit(
-        self, run: Run, call: ToolUseBlock, input: Mapping[str, object], within: Sequence[str] = ()
+        self,
+        run: Run,
+        call: ToolUseBlock,
+        input: Mapping[str, object],
+        within: Sequence[str] = (),
+        child: SubConversation | None = None,
     ) -> None:
         """`InvalidInputError` for arguments of the caller that the tool does not accept: the model cannot correct them.
 
-        `within` are the tools of the sub-agents that the call belongs to, outermost first.
+        `within` are the tools of the sub-agents that the call belongs to, outermost first; the first one's conversation
+        is `child`.
         """
         toolkit = run.toolkit
         for name in within:
             sub_agent = child_tool(toolkit, name)
-            inner = None if sub_agent is None else sub_agent.agent_toolkit
+            inner = None if sub_agent is None else sub_agent.toolkit_of(child)
             if inner is None:
                 return
-            toolkit = inner
+            toolkit, child = inner, None
         tool = toolkit.get(call.name)
         if tool is None:
             return
@@ -255,6 +262,8 @@ class ActingAgent(Agent):
 
     def _change_tools(self, added: Sequence[Hook], removed: Sequence[Hook]) -> None:
         """Register the tools of added hooks, all or none, and remove those of removed hooks."""
+        for hook in added:
+            hook.added_to(self)
         self._parts.check([hook for hook in added if hook not in self.hooks])
         added_tools: dict[int, list[Tool]] = {id(hook): [] for hook in added}
 

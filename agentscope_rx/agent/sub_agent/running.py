@@ -23,6 +23,7 @@ from agentscope_rx.agent.conversation import SubConversation, SubConversations
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.sub_agent.child_tool import headed
 from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
@@ -69,6 +70,8 @@ class AgentToolConfig:
     max_conversations: int = 100
     interrupt_grace: float | None = 30.0
     form: ResultForm | None = None
+    on_run: Callable[[RunState], None] | None = None
+    """Called with each run as it begins, before its limits apply."""
 
     def __post_init__(self) -> None:
         if self.forward not in ("events", "text", "none"):
@@ -105,8 +108,13 @@ def run_child(
     memory, conversation = child.memory, child.conversation
     assert conversation is not None
 
+    def started(run: RunState) -> None:
+        link.attach(run)
+        if config.on_run is not None:
+            config.on_run(run)
+
     def begin() -> Flow[object]:
-        conversation.on_run = link.attach
+        conversation.on_run = started
         # a run that continues has the request for its output already
         asked = None if child.begun else output
         events = agent.nested(_input_of(child, message), context.runtime, memory, asked)
@@ -122,7 +130,7 @@ def run_child(
 
     def release(_: ParentLink, ending: Outcome) -> None:
         link.end()
-        if conversation.on_run == link.attach:
+        if conversation.on_run is started:
             conversation.on_run = None
         if host is None and child.reply is None:
             # without a parent's run nothing else records that the call has its result
@@ -248,14 +256,17 @@ class _ToolItems(OperatorSink):
         if self._config.form is not None:
             return self._config.form(call, reply)
         reason = reply.generate_reason
+        named = {} if self._child.label is None else {"label": self._child.label}
         metadata = {
             "agent": self._agent,
             "conversation_id": self._child.id,
+            **named,
             "run_id": self._run_id,
             "generate_reason": reason.value,
         }
         words, *media = _output_of(reply)
-        text = headed(self._child.id, cast("TextBlock", words).text)
+        status = "interrupted" if reason is GenerateReason.INTERRUPTED else "ok"
+        text = headed(self._child.id, cast("TextBlock", words).text, self._child.label, status)
         if reason is GenerateReason.INTERRUPTED:
             return replace(ToolResultBlock.error(call, ToolResultKind.INTERRUPTED, text), metadata=metadata)
         return ToolResultBlock(call.id, call.name, (TextBlock(text), *media), None, metadata)
@@ -289,7 +300,8 @@ class _ToolItems(OperatorSink):
             self._finish(self._cut_off())
             return
         grace = f"{self._config.interrupt_grace:g} s"
-        text = headed(self._child.id, f"Agent {self._agent!r} was interrupted and did not end within {grace}.")
+        late = f"Agent {self._agent!r} was interrupted and did not end within {grace}."
+        text = headed(self._child.id, late, self._child.label, "interrupted")
         self._finish(ToolResultBlock.error(self._call, ToolResultKind.INTERRUPTED, text))
 
     def dispose(self) -> None:
