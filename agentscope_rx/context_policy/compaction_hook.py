@@ -30,6 +30,7 @@ class CompactionHook(Hook):
     compaction before its next round. One hook serves any number of agents and conversations.
     """
 
+    in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = ()
 
     def __init__(

@@ -53,6 +53,7 @@ class ToolResultEvictionHook(Hook):
     whole goes there, and memory has the short text with its place. `counter` counts tokens (default: an estimate).
     """
 
+    in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = (PostActingEvent,)
 
     def __init__(

@@ -67,6 +67,8 @@ class GuardrailsHook(Hook):
     a shorter window is judged. Thinking is judged as text is, or removed ("drop"), or shown as it comes ("show").
     """
 
+    in_sub_agents = True
+
     def __init__(
         self,
         *checks: Guardrail,

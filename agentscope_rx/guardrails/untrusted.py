@@ -67,6 +67,7 @@ class UntrustedResults(Hook):
     person, or it is refused.
     """
 
+    in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = (
         PreCallEvent,
         InputEvent,

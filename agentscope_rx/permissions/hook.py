@@ -26,6 +26,7 @@ from agentscope_rx.tools.argument_wrappers import layered
 class PermissionsHook(Hook):
     """Asks `rules` about every call of its agent, and of the agents that this one calls."""
 
+    in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = ()
 
     def __init__(self, rules: PermissionRules) -> None:

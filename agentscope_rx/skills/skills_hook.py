@@ -53,6 +53,7 @@ class SkillsHook(Hook):
     serve any number of agents and conversations. What a skill allows itself (`allowed-tools`) permits nothing.
     """
 
+    in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = (PreCallEvent,)
 
     def __init__(

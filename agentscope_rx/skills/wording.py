@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from html import escape
+from typing import Protocol
 
 from agentscope_rx.models.tokens.cuts import most_that_fits
-from agentscope_rx.skills.skill import FILE_NAME, SkillInfo
+from agentscope_rx.skills.skill import FILE_NAME
 from agentscope_rx.skills.source import FoundSkill, SkillFile
 from agentscope_rx.tools.files.paths import on_one_line
 
@@ -36,10 +37,21 @@ MAX_LISTED = 200
 _SPACE = re.compile(r"\s+")
 
 
+class Described(Protocol):
+    """What is listed: a skill, or something else with a name and a description."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+
+
 def skills_section(
-    infos: Sequence[SkillInfo], instruction: str, max_tokens: int, count: Callable[[str], int]
+    infos: Sequence[Described], instruction: str, max_tokens: int, count: Callable[[str], int], tag: str = "skill"
 ) -> tuple[str, int]:
     """The text for the system message, at most `max_tokens` long, and how many skills it leaves out.
+
+    `tag` is the tag of one of them, in the place of `skill`.
 
     If not all of it fits, the descriptions are cut to one length, the largest that fits. If the names alone do not
     fit, the last ones are left out, and the text says how many.
@@ -47,15 +59,15 @@ def skills_section(
     if not infos:
         return "", 0
     lengths = [len(_plain(info.description)) for info in infos]
-    text = _section(infos, instruction, max(lengths))
+    text = _section(infos, instruction, max(lengths), tag)
     if count(text) <= max_tokens:
         return text, 0
 
     def described(length: int) -> str:
-        return _section(infos, instruction, length)
+        return _section(infos, instruction, length, tag)
 
     def named(number: int) -> str:
-        return _section(infos[:number], instruction, 0, len(infos) - number)
+        return _section(infos[:number], instruction, 0, tag, len(infos) - number)
 
     if count(described(0)) <= max_tokens:
         return described(most_that_fits(0, max(lengths) - 1, lambda length: count(described(length)) <= max_tokens)), 0
@@ -63,16 +75,16 @@ def skills_section(
     return (named(number) if number else ""), len(infos) - number
 
 
-def _section(infos: Sequence[SkillInfo], instruction: str, length: int, left_out: int = 0) -> str:
+def _section(infos: Sequence[Described], instruction: str, length: int, tag: str, left_out: int = 0) -> str:
     lines = [instruction] if instruction else []
-    lines.append("<available_skills>")
+    lines.append(f"<available_{tag}s>")
     for info in infos:
         description = _cut(_plain(info.description), length)
         shown = [f"<description>{escape(description, quote=False)}</description>"] if description else []
-        lines += ["<skill>", f"<name>{escape(info.name, quote=False)}</name>", *shown, "</skill>"]
+        lines += [f"<{tag}>", f"<name>{escape(info.name, quote=False)}</name>", *shown, f"</{tag}>"]
     if left_out:
         lines.append(f"... and {left_out} more, for which there is no room here.")
-    lines.append("</available_skills>")
+    lines.append(f"</available_{tag}s>")
     return "\n".join(lines)
 
 

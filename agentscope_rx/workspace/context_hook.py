@@ -97,6 +97,7 @@ class WorkspaceContextHook(Hook):
     text is cut at a line end, with a notice that says where to read on. One hook may serve any number of agents.
     """
 
+    in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = (PreCallEvent, PostActingEvent)
 
     def __init__(
