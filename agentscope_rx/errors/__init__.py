@@ -12,6 +12,7 @@
     |   +-- EventVersionError               an event that a newer release has written
     |   +-- FrontMatterError                a Markdown file whose front matter cannot be used; `file`, `line`
     |   +-- SkillError                      a skill that cannot be read, saved or imported; `file`, `line`
+    |   +-- SubAgentFileError               a file that declares no sub-agent that can be used; `file`, `line`
     +-- EventLogError                       a log of events that could not be opened, written or read; `file` names it
     |   +-- EventLineError                  a line of it that is no event; `line` is its number
     +-- AgentBusyError                      a second call while the agent is running
@@ -204,6 +205,7 @@ from agentscope_rx.errors.session import (
     SessionValueError,
 )
 from agentscope_rx.errors.skill import FrontMatterError, SkillError
+from agentscope_rx.errors.sub_agents import SubAgentFileError
 from agentscope_rx.errors.tool import (
     ApprovalError,
     CommandDeniedError,
@@ -310,6 +312,7 @@ __all__ = [
     "StepError",
     "StructuredOutputError",
     "SubAgentError",
+    "SubAgentFileError",
     "TooManyRequestsError",
     "ToolArgumentsError",
     "ToolDefinitionError",

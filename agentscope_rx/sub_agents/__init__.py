@@ -1,1 +1,40 @@
-"""Sub-agents that are declared in files of the workspace or in code; see `SubagentsHook`."""
+"""Sub-agents that a model starts by tools: declared in files of a workspace or in code (`SubagentsHook`).
+
+Not imported by `agentscope_rx` itself. Reading files needs the extra `skills`.
+"""
+
+from __future__ import annotations
+
+from agentscope_rx.sub_agents.catalog import AnySubAgents, SubAgentCatalog, SubAgents, usual_sub_agents
+from agentscope_rx.sub_agents.declaration_file import sub_agent_of_text
+from agentscope_rx.sub_agents.limits import SubAgentLimits
+from agentscope_rx.sub_agents.source import (
+    FolderSubAgents,
+    FoundSubAgent,
+    GivenSubAgents,
+    SubAgentScan,
+    SubAgentSource,
+    UserSubAgents,
+    WorkspaceSubAgents,
+)
+from agentscope_rx.sub_agents.sub_agent import GENERAL_PURPOSE, SubAgent
+from agentscope_rx.sub_agents.subagents_hook import SubagentsHook
+
+__all__ = [
+    "GENERAL_PURPOSE",
+    "AnySubAgents",
+    "FolderSubAgents",
+    "FoundSubAgent",
+    "GivenSubAgents",
+    "SubAgent",
+    "SubAgentCatalog",
+    "SubAgentLimits",
+    "SubAgentScan",
+    "SubAgentSource",
+    "SubAgents",
+    "SubagentsHook",
+    "UserSubAgents",
+    "WorkspaceSubAgents",
+    "sub_agent_of_text",
+    "usual_sub_agents",
+]
