@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from agentscope_rx.sub_agents.catalog import AnySubAgents, SubAgentCatalog, SubAgents, usual_sub_agents
 from agentscope_rx.sub_agents.declaration_file import sub_agent_of_text
+from agentscope_rx.sub_agents.foreign import TextStream, text_agent
 from agentscope_rx.sub_agents.limits import SubAgentLimits
 from agentscope_rx.sub_agents.source import (
     FolderSubAgents,
@@ -33,8 +34,10 @@ __all__ = [
     "SubAgentSource",
     "SubAgents",
     "SubagentsHook",
+    "TextStream",
     "UserSubAgents",
     "WorkspaceSubAgents",
     "sub_agent_of_text",
+    "text_agent",
     "usual_sub_agents",
 ]
