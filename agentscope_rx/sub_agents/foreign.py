@@ -21,7 +21,6 @@ its saved form, the events and their paths, limits, interruption, disposal.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
-from typing import cast
 
 from reactivex import operators as ops
 
@@ -65,7 +64,7 @@ class _TextModel(ChatModel):
             return throw(foreign)
 
         pieces = from_async_iterable(lambda: self._stream(messages)).pipe(ops.map(response))
-        return cast("Flow[ChatResponse]", pieces.pipe(catch(failed)))
+        return pieces.pipe(catch(failed))
 
 
 def text_agent(

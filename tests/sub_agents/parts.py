@@ -19,7 +19,7 @@ from tests.support.assertions import results_in
 INTERRUPTED, REJECTED, FAILED = ToolResultKind.INTERRUPTED, ToolResultKind.REJECTED, ToolResultKind.FAILED
 
 
-def spawn(id: str, agent: str = "helper", task: str = "go", /, **arguments: object) -> ToolUseBlock:
+def spawn(id: str, agent: str = "helper", task: str = "go", **arguments: object) -> ToolUseBlock:
     return ToolUseBlock(id, "agent_spawn", {"agent": agent, "task": task, **arguments})
 
 
