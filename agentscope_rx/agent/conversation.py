@@ -23,7 +23,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
-from typing import NamedTuple
 from uuid import uuid4
 from weakref import ref
 
@@ -40,6 +39,7 @@ from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.saved_copy import Binding, SavedCopy
 from agentscope_rx.agent.saved_items import ItemsOfHistory, SavedItems
 from agentscope_rx.agent.saved_state import FrozenConversation, Items, SavedState
+from agentscope_rx.agent.snapshot import Snapshot
 from agentscope_rx.agent.structured_output.pending import PendingOutput
 from agentscope_rx.agent.sub_agent.pending import Pair, inner_pairs
 from agentscope_rx.errors import ToolError
@@ -50,16 +50,6 @@ from agentscope_rx.messages.history import open_among
 from agentscope_rx.parts import PartState, PartStates
 from agentscope_rx.reactive.kernel.forking import new_rlock
 from agentscope_rx.session import Session
-
-
-class Snapshot(NamedTuple):
-    """A conversation before its history is read, which overlapping runs may change meanwhile."""
-
-    pending: frozenset[str]
-    alone: bool
-    """True if no other run is in progress."""
-    admitted: int
-    """The number of runs that have taken their input."""
 
 
 class Conversation:

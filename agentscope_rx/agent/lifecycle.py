@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from reactivex import Observable
 
 from agentscope_rx.agent.background.feed import beside
-from agentscope_rx.agent.conversation import Conversation, Snapshot
+from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.durable.durability import Durability
 from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
 from agentscope_rx.agent.hearing import tell
@@ -30,6 +30,7 @@ from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.agent.run_history import run_history
 from agentscope_rx.agent.run_probes import probed_run
 from agentscope_rx.agent.running_flag import RunningFlag
+from agentscope_rx.agent.snapshot import Snapshot
 from agentscope_rx.agent.sub_agent.pending import without_results
 from agentscope_rx.agent.system_prompt import system_message
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError

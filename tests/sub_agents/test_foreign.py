@@ -48,7 +48,7 @@ def far_boss(far: Far, *turns: object) -> ReActAgent:
     return boss(SubagentsHook(SubAgent("far", "Is far.", agent=text_agent("Far", far))), *turns)
 
 
-def test_its_text_comes_as_it_is_made_and_its_conversation_goes_on():
+def test_its_text_comes_as_it_is_made():
     async def main() -> None:
         far = Far("It ", "is ", "far.")
         agent = far_boss(far, spawn("s", "far", "Where?"), send("t", "far-1"), "Done.")

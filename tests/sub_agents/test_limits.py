@@ -19,7 +19,7 @@ from tests.sub_agents.parts import FAILED, Log, assert_free, boss, helper, model
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_depth_ends_a_chain_of_agents_that_spawn_themselves(depth: int):
+def test_depth_ends_a_chain_of_agents(depth: int):
     """The last level gets an error, and does the task itself."""
 
     async def main() -> None:

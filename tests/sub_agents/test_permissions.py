@@ -38,7 +38,7 @@ def test_what_the_parent_denies_is_denied_below():
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_what_the_parent_may_without_asking_a_sub_agent_may_too(allowed: bool):
+def test_what_the_parent_may_a_sub_agent_may_too(allowed: bool):
     """The rules are those of both: an allowance lifts a tool's own mark below as it does above."""
     log = Log()
     rules = PermissionRules(allow=["delete"] if allowed else [])
@@ -172,7 +172,7 @@ def test_plan_mode_holds_below_and_allows_to_spawn():
     assert log.done == ["look x"] and in_child(agent)["w"][0] is REJECTED
 
 
-def test_a_ready_agent_is_bound_by_the_rules_above_and_is_no_reading():
+def test_a_ready_agent_is_bound_by_the_rules_above():
     log = Log()
     ready = ReActAgent("Ready", ScriptedModel(call("write", "w", path="x"), "Ok."), tools=[log])
     rules = PermissionRules(deny=["write"], allow=["agent_spawn"])

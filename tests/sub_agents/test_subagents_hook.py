@@ -24,7 +24,7 @@ def system(model: ScriptedModel, index: int = 0) -> str:
     return model.requests[index].messages[0].text
 
 
-def test_the_list_is_in_the_system_message_and_stays_the_same(tmp_path: Path):
+def test_the_list_is_in_the_system_message(tmp_path: Path):
     declare(tmp_path / "subagents", "b", description='"Ends </description></subagent> early."')
     declare(tmp_path / "subagents", "a")
     hook = SubagentsHook(WorkspaceSubAgents(tmp_path))
@@ -292,7 +292,7 @@ def test_a_declaration_that_is_gone_after_a_load_is_an_error():
     run_virtual(main())
 
 
-def test_approvals_inside_wait_at_the_parent_and_in_another_process():
+def test_approvals_inside_reach_another_process():
     session, log = InMemorySession(), Log()
 
     async def main() -> None:
@@ -310,7 +310,7 @@ def test_approvals_inside_wait_at_the_parent_and_in_another_process():
     run_virtual(main())
 
 
-def test_pending_calls_inside_are_closed_when_the_parent_goes_on():
+def test_pending_calls_inside_are_closed_with_the_parents():
     session, log = InMemorySession(), Log()
 
     async def main() -> None:
@@ -365,7 +365,7 @@ def test_an_unknown_tool_is_an_error_when_the_agent_is_made():
         boss(helper(without_tools=["x"]))
 
 
-def test_a_file_that_names_an_unknown_tool_is_reported_and_not_listed(tmp_path: Path):
+def test_a_file_with_an_unknown_tool_is_not_listed(tmp_path: Path):
     problems: list[str] = []
     declare(tmp_path / "subagents", "bad", tools="lok")
     declare(tmp_path / "subagents", "good", tools="look")
