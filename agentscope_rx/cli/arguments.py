@@ -22,6 +22,7 @@ from agentscope_rx import __version__
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
 from agentscope_rx.cli.sessions import STORE, add_sessions
 from agentscope_rx.cli.skills import add_skills, add_skills_flag
+from agentscope_rx.cli.subagents import add_subagents, add_subagents_flag
 from agentscope_rx.cli.trace import add_trace
 from agentscope_rx.cli.workspace import add_workspace
 from agentscope_rx.errors import InvalidInputError
@@ -77,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_sessions(commands)
     add_skills(commands)
+    add_subagents(commands)
     add_workspace(commands)
     add_trace(commands, _count)
     commands.add_parser(
@@ -115,6 +117,7 @@ def _agent_flags() -> argparse.ArgumentParser:
         help="more tools: a function, a tool, a list of them, a Toolkit, or an object with @tool methods (repeatable)",
     )
     add_skills_flag(flags)
+    add_subagents_flag(flags)
     flags.add_argument("--no-builtin-tools", action="store_true", help="do not add the tools for files and time")
     flags.add_argument("--max-iters", metavar="N", type=_count, help="the most rounds of one answer (10)")
     flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")

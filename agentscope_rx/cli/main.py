@@ -18,6 +18,7 @@ from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
+from agentscope_rx.cli.subagents import subagents
 from agentscope_rx.cli.trace import trace
 from agentscope_rx.cli.workspace import workspace
 from agentscope_rx.errors import InvalidInputError
@@ -66,6 +67,8 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             return sessions(flags)
         case "skills":
             return skills(flags)
+        case "subagents":
+            return subagents(flags)
         case "workspace":
             return workspace(flags)
         case "trace":

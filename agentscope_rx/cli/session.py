@@ -20,6 +20,7 @@ from agentscope_rx.cli.permissions import permissions_of, put_under
 from agentscope_rx.cli.questions import ask_questions
 from agentscope_rx.cli.render import View, view_of
 from agentscope_rx.cli.skills import skills_hooks
+from agentscope_rx.cli.subagents import subagents_hooks
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.cli.tools import add_servers, agent_of, builtin_tools, toolkit_of
 from agentscope_rx.console.wording import clean
@@ -39,7 +40,7 @@ SYSTEM_PROMPT = (
     "paths are relative to the working directory. Answer in a few plain sentences."
 )
 MAX_ITERS = 10
-_AGENT_FLAGS = ("model", "base_url", "system", "tools", "skills", "no_builtin_tools", "max_iters", "mcp")
+_AGENT_FLAGS = ("model", "base_url", "system", "tools", "skills", "subagents", "no_builtin_tools", "max_iters", "mcp")
 """Flags that cannot be combined with `--agent`, because that agent has its own."""
 
 Around = Callable[[], AbstractContextManager[object]]
@@ -85,9 +86,8 @@ class ChatSession:
             add_servers(toolkit, flags.mcp)
             system = SYSTEM_PROMPT if flags.system is None else flags.system
             rounds = MAX_ITERS if flags.max_iters is None else flags.max_iters
-            agent = ReActAgent(
-                "assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=skills_hooks(flags.skills)
-            )
+            hooks = [*skills_hooks(flags.skills), *subagents_hooks(flags.subagents)]
+            agent = ReActAgent("assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=hooks)
         if rules is not None:
             put_under(agent, rules)
         session = cls(

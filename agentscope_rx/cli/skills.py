@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
+from agentscope_rx.cli.listing import print_rows
 from agentscope_rx.console.wording import clean, counted, one_line
 from agentscope_rx.errors import ConfigurationError, SkillError
 from agentscope_rx.hooks import Hook
@@ -129,26 +129,7 @@ def _print_rows(rows: list[tuple[FoundSkill, FoundSkill | None]]) -> None:
         )
         for each, by in rows
     ]
-    if sys.stdout.isatty() and _print_table(cells):
-        return
-    for cell in cells:
-        print("\t".join(cell))
-
-
-def _print_table(cells: list[tuple[str, str, str]]) -> bool:
-    """Print a table; False without rich."""
-    try:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:
-        return False
-    table = Table("name", "from", "description")
-    for cell in cells:
-        # as texts: what is in brackets is no markup
-        table.add_row(*map(Text, cell))
-    Console().print(table)
-    return True
+    print_rows(("name", "from", "description"), cells)
 
 
 def _json(found: Skills) -> dict[str, object]:
