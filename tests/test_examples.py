@@ -150,6 +150,15 @@ EXPECTED = {
         "tool_suspended: Tool 'repot' needs approval. Its arguments: {'plant': 'fern'}",
         "reply: The fern has more room now.",
     ],
+    "sub_agents_from_files.py": [
+        "  (in the background: critic started)",
+        "  fact-finder: In May 1911 (record 7).",
+        "  fact-finder: No record says.",
+        "  critic: It does not say in which year.",
+        "  (in the background: critic completed)",
+        "Editor: It opened in May 1911 (record 7); who opened it is not recorded.",
+        "started: critic-1 (critic), opening (fact-finder)",
+    ],
     "sub_agents.py": [
         "   6   Researcher pre_call",
         "   9   Researcher post_reasoning",

@@ -6,7 +6,7 @@
     knowledge/KNOWLEDGE.md       what the user wants known; other files in knowledge/ are listed
     notes/                       drafts and notes of the agent, for its own use
     skills/<name>/SKILL.md       skills
-    subagents/<name>.md          sub-agents
+    subagents/<name>.md          declarations of sub-agents
     .agentscope/                 the library's own: sessions, permissions, the state of memory files
 
 All of it is optional. Models read and write these files by the tools of `tools.files`, but for `.agentscope/`.
