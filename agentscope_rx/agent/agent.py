@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from typing_extensions import Unpack
 
+from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, STARTED, RunHandle
 from agentscope_rx.agent.inbox import When
@@ -325,6 +326,11 @@ class Agent(ClassHooks, SavingAgent):
         if not runs:
             raise RunEndedError(self.name, run_id)
         cast("Run", runs[0]).inbox.put(msgs, when)
+
+    def background(self, *, memory: Memory | None = None) -> Jobs:
+        """The work in the background of the agent's conversation, or of that of `memory`: to list, stop, wait for."""
+        conversation = self.conversation(memory)
+        return Jobs(conversation.parts) if conversation.jobs is None else conversation.jobs
 
     def idle(self, *, memory: Memory | None = None) -> Flow[None]:
         """Wait until no run is in progress or being cleaned up. In a tool or hook this deadlocks.

@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
@@ -31,6 +31,7 @@ from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import shown
 from agentscope_rx.parts import Part, PartStates, Where
 from agentscope_rx.tools import Tool
+from agentscope_rx.tools.background import BACKGROUND
 from agentscope_rx.tools.results.origin import READ_RESULT, origins
 from agentscope_rx.tools.wrapper import innermost
 
@@ -43,6 +44,8 @@ REFUSED = (
     "spoken again. Tell the user what you wanted to do, and why."
 )
 _UNSAFE = re.compile(r"[^\w.-]")
+
+B = TypeVar("B")
 
 WhenTainted = Literal["approve", "refuse"]
 
@@ -135,7 +138,8 @@ class UntrustedResults(Hook):
         self._spoken(event.source, event.input)
 
     def _spoken(self, source: EventSource, messages: Sequence[Msg]) -> None:
-        if any(not message.tool_results for message in messages):
+        # the result of work in the background is no word of the user's
+        if any(not message.tool_results and BACKGROUND not in message.metadata for message in messages):
             self.clear(source)
         self._taint(source, (result.name for message in messages for result in message.tool_results))
 
@@ -222,7 +226,9 @@ class UntrustedResults(Hook):
         found: dict[str, tuple[Msg, Msg]] = {}
         marked: list[Msg] = []
         for message in messages:
-            if not any(self._is_from_outside(result) for result in message.tool_results):
+            if not (
+                any(self._is_from_outside(result) for result in message.tool_results) or self._is_untrusted_end(message)
+            ):
                 marked.append(message)
                 continue
             pair = known.get(message.id)
@@ -234,7 +240,14 @@ class UntrustedResults(Hook):
             self._marked[source.parts] = found
         return marked if found else messages
 
+    def _is_untrusted_end(self, message: Msg) -> bool:
+        """True if this is the result of work in the background that comes from outside."""
+        tool = _tool_of_end(message)
+        return tool is not None and self.is_untrusted(tool)
+
     def _marked_message(self, message: Msg, nonce: str) -> Msg:
+        if (tool := _tool_of_end(message)) is not None:
+            return message.replace(content=_marked(message.content, tool, nonce))
         content = [
             _marked_result(block, nonce)
             if isinstance(block, ToolResultBlock) and self._is_from_outside(block)
@@ -244,18 +257,26 @@ class UntrustedResults(Hook):
         return message.replace(content=content)
 
 
+def _tool_of_end(message: Msg) -> str | None:
+    """The tool whose work in the background this message is the end of, if it is one."""
+    work = message.metadata.get(BACKGROUND)
+    return f"{cast('Mapping[str, object]', work).get('tool')}" if isinstance(work, Mapping) else None
+
+
 def _marked_result(result: ToolResultBlock, nonce: str) -> ToolResultBlock:
     """The result with delimiters around each text. The number itself is removed from the text: a page may repeat it."""
-    begin = f'<untrusted-{nonce} tool="{_UNSAFE.sub("_", result.name)}">'
+    return result.replace(output=_marked(result.output, result.name, nonce))
+
+
+def _marked(blocks: Iterable[B], tool: str, nonce: str) -> list[B | TextBlock]:
+    begin = f'<untrusted-{nonce} tool="{_UNSAFE.sub("_", tool)}">'
     own = re.compile(re.escape(nonce), re.IGNORECASE)
-    return result.replace(
-        output=[
-            TextBlock(f"{begin}\n{own.sub('[...]', block.text)}\n</untrusted-{nonce}>")
-            if isinstance(block, TextBlock)
-            else block
-            for block in result.output
-        ]
-    )
+    return [
+        TextBlock(f"{begin}\n{own.sub('[...]', block.text)}\n</untrusted-{nonce}>")
+        if isinstance(block, TextBlock)
+        else block
+        for block in blocks
+    ]
 
 
 def _read(data: object) -> Taint:

@@ -71,12 +71,18 @@ def _elsewhere(source: Observable[T], loop: asyncio.AbstractEventLoop, window: i
     return Flow(connect)
 
 
-def spawn_background(source: Observable[object], where: str, context: Context | None = None) -> abc.DisposableBase:
-    """Run the source on the library's loop without a subscriber; `where` names it in the report of a dropped error.
+def spawn_background(
+    source: Observable[object],
+    where: str,
+    context: Context | None = None,
+    *,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> abc.DisposableBase:
+    """Run the source without a subscriber on this loop, by default the library's; `where` names it in error reports.
 
     It runs in an empty context unless one is given. The disposable that is returned may be used from any thread.
     """
-    scope = Scope(library_loop(), Context() if context is None else context)
+    scope = Scope(library_loop() if loop is None else loop, Context() if context is None else context)
     subscription: Subscription[object] = Subscription(scope, None, lambda error: report_dropped(error, where), None)
     subscription.start(source)
     return subscription

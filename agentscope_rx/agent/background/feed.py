@@ -231,9 +231,7 @@ class _View:
 
     def end(self) -> Iterable[Event]:
         """The event of the end."""
-        job = self._job
-        job.told = True
-        return (ended_event(job, self._source),)
+        return told_now(self._job, self._source)
 
     def placed(self, event: Event) -> Iterator[Event]:
         """The event under the path of the job; an event of a run within it under that of this run."""
@@ -254,9 +252,13 @@ def job_source(job: Job, source: EventSource) -> EventSource:
     return EventSource(job.id, source.agent, (*source.path, job.call.id, job.id), source.context, source.parts)
 
 
-def ended_event(job: Job, source: EventSource) -> BackgroundEvent:
-    """What reports that the job has ended."""
+def told_now(job: Job, source: EventSource) -> tuple[Event, ...]:
+    """The event that the job has ended, once."""
+    if job.told:
+        return ()
+    job.told = True
     state = cast("JobState", job.state)
-    return BackgroundEvent(
+    event = BackgroundEvent(
         source=source, job=job.id, tool_use=job.call, state=state, result=job.result, elapsed=job.elapsed
     )
+    return (event,)

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from agentscope_rx.events import EventSource
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, OneShotEvent, Scope
+from agentscope_rx.reactive import Flow, OneShotEvent, Scope, from_callable, just, on_loop, then
 from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.kernel.runtime import runtime
 from agentscope_rx.reactive.log_readers import LogFollower
@@ -120,6 +120,20 @@ class Job:
             self._stop()
         else:
             scope.call_from_thread(self._stop)
+
+    def idle(self) -> Flow[None]:
+        """One None when it has ended and is cleaned up."""
+        work = from_callable(self.log.idle).pipe(then(lambda: just(None)))
+        return on_loop(work, self.log.scope.loop)
+
+    @classmethod
+    def ended(cls, call: ToolUseBlock, source: EventSource, began: float, id: str, state: WorkState) -> Job:
+        """A job of an earlier process, which has ended; it has no output."""
+        job = cls(call, source, began, id)
+        job.state = state
+        job.log.dispose()
+        job.ended_at = job.log.scope.loop.time()
+        return job
 
     def abandon(self) -> None:
         """Stop it without an end that is told."""

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from agentscope_rx.agent.background.ends import ends
 from agentscope_rx.agent.background.job import Job
 from agentscope_rx.agent.background.policy import BackgroundPolicy
-from agentscope_rx.agent.background.records import RECORDS, JobRecord, Records, dump_record
-from agentscope_rx.agent.inbox import Inbox
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.agent.background.records import RECORDS, JobRecord, Records, dump_record, record_of
+from agentscope_rx.errors import InvalidInputError, RunEndedError
 from agentscope_rx.events import EventSource
 from agentscope_rx.parts import PartStates
+from agentscope_rx.reactive import Flow, concat, defer, just, then
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.tools import Tool
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.inbox import Inbox
 
 KEPT_ENDED = 32
 """How many jobs are kept, with their output, when the model has their results."""
@@ -47,7 +51,19 @@ class Showing(Protocol):
 class Jobs:
     """The jobs of one conversation, by id. `stop` and the properties may be used from any thread."""
 
-    __slots__ = ("_all", "_given", "_parts", "_runs", "_shown_by", "on_ended", "on_settled", "policy", "waiting")
+    __slots__ = (
+        "__weakref__",
+        "_all",
+        "_given",
+        "_parts",
+        "_runs",
+        "_shown_by",
+        "inbox_of",
+        "on_ended",
+        "on_settled",
+        "policy",
+        "waiting",
+    )
 
     def __init__(self, parts: PartStates) -> None:
         self._parts = parts
@@ -60,6 +76,8 @@ class Jobs:
         self.policy: BackgroundPolicy = BackgroundPolicy()
         self.waiting: set[Callable[[], object]] = set()
         """Called when a job has ended."""
+        self.inbox_of: Callable[[Job], Inbox | None] = lambda job: None
+        """The inbox of the sub-agent's run that a job is, if it is one."""
         self.on_ended: Callable[[Job], object] | None = None
         """Called first when a job has ended."""
         self.on_settled: Callable[[Job], object] | None = None
@@ -131,15 +149,24 @@ class Jobs:
         """Memory has the result: the conversation needs to keep it no longer."""
         self._given.pop(job.id, None)
         self._change(lambda records: {id: each for id, each in records.items() if id != job.id})
-        ended = [id for id, each in self._all.items() if not each.running and id not in self._given]
+        ended = [id for id, each in self._all.items() if not each.running and each.told and id not in self._given]
         for id in ended[:-KEPT_ENDED]:
             self._all = {each: found for each, found in self._all.items() if each != id}
 
     def add_ended(self, job: Job) -> None:
-        """A job of an earlier process, which has ended: its result is given to the next run."""
+        """A job of an earlier process, which has ended: its result is given to the run in progress, or to the next."""
         self._all = {**self._all, job.id: job}
         self._given[job.id] = None
         self._record(job)
+        self._show(job)
+        self._give(job)
+
+    def lost(self) -> list[JobRecord]:
+        """What the saved state has and this process has not; jobs that it has not, as it was loaded, are stopped."""
+        records = self.records
+        self.forget(job for job in self.all if job.id not in records and (job.running or job.id in self._given))
+        known = {job.id for job in self.all if job.running or job.id in self._given}
+        return [record_of(each) for id, each in records.items() if id not in known]
 
     def forget(self, jobs: Iterable[Job]) -> None:
         """These belong to the conversation no longer: they are stopped, and nothing of them is given."""
@@ -156,6 +183,47 @@ class Jobs:
         for job in running:
             job.stop()
         return tuple(job.id for job in running)
+
+    def send(self, id: str, text: str) -> None:
+        """Send a message to a job: to the agent that it runs, or to a tool that reads `ToolContext.received`.
+
+        `InvalidInputError` if it takes none, or there is none of this id; `RunEndedError` if it has ended.
+        """
+        job = self.find(id)
+        if not job.running:
+            raise RunEndedError(job.source.agent, job.id)
+        inbox = self.inbox_of(job)
+        if inbox is not None:
+            inbox.put(text)
+        elif not job.send(text):
+            raise InvalidInputError(f"Job {job.id} takes no messages: tool {job.call.name!r} reads none.")
+
+    def wait(self, *ids: str, until: Literal["any", "all"] = "all", timeout: float | None = None) -> Flow[None]:
+        """Wait until one of these jobs has ended, or all; without ids, those in progress. From any loop.
+
+        Signals: one None, also if `timeout` seconds have passed before; `InvalidInputError` for an unknown id.
+        Cancels: the waiting. The jobs go on.
+        """
+
+        def begin() -> Flow[None]:
+            return ends([self.find(id) for id in ids] or self.in_progress, until=until, timeout=timeout)
+
+        return defer(begin)
+
+    def drained(self) -> Flow[None]:
+        """Hand what is in progress over to the next process, at a shutdown: it is stopped, and saved as in progress.
+
+        Signals: one None when nothing of it is left in this process.
+        Cancels: the waiting.
+        """
+
+        def hand_over() -> Flow[None]:
+            jobs = self.in_progress
+            for job in jobs:
+                job.abandon()
+            return concat(*(job.idle() for job in jobs)).pipe(then(lambda: just(None)))
+
+        return defer(hand_over)
 
     # --- runs -----------------------------------------------------------------------------------------------------
 

@@ -23,17 +23,20 @@ def in_background(
     make: Callable[[], Job],
     after: float,
     promote: Callable[[Job], Iterable[ToolEvent] | None],
+    *,
+    always: bool = False,
 ) -> Flow[ToolEvent]:
     """The `items(job)` for `after` seconds, then those of `promote(job)`, the last of which is the handle.
 
-    `make` makes the job of each subscription. `promote` returns None if the call is to stay in the foreground.
+    `make` makes the job of each subscription. `promote` returns None if the call is to stay in the foreground. With
+    `always` a call goes on that has ended by then, too.
 
     Signals: the items; the error of the call, if it has not gone on.
     Cancels: the call, unless it has gone on.
     """
 
     def connect(sink: Sink[ToolEvent], scope: Scope) -> None:
-        foreground = _Foreground(sink, scope, make(), after, promote)
+        foreground = _Foreground(sink, scope, make(), after, promote, always)
         sink.on_subscribe(foreground)
         if not foreground.disposed:
             foreground.start(items(foreground.job))
@@ -46,7 +49,7 @@ def _same(item: ToolEvent) -> ToolEvent:
 
 
 class _Foreground(OperatorSink):
-    __slots__ = ("_after", "_follower", "_promote", "_scope", "_sink", "_timer", "job")
+    __slots__ = ("_after", "_always", "_follower", "_promote", "_scope", "_sink", "_timer", "job")
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class _Foreground(OperatorSink):
         job: Job,
         after: float,
         promote: Callable[[Job], Iterable[ToolEvent] | None],
+        always: bool,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -63,6 +67,7 @@ class _Foreground(OperatorSink):
         self.job: Job = job
         self._after = after
         self._promote = promote
+        self._always = always
         self._timer: asyncio.TimerHandle | None = None
         self._follower: LogFollower[ToolEvent, ToolEvent] = LogFollower(job.log, 0, _same, self, scope)
 
@@ -74,7 +79,7 @@ class _Foreground(OperatorSink):
         self.job.open(items, self._scope)
         if self.disposed:
             return
-        if not self._after and not log.ended.fired and self._go_on():
+        if not self._after and (self._always or not log.ended.fired) and self._go_on():
             return
         if self._after:
             self._timer = self._scope.call_later(self._after, self._late)

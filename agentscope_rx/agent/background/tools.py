@@ -14,7 +14,6 @@ from typing import Literal
 from agentscope_rx.agent.background.ends import ends
 from agentscope_rx.agent.background.job import Job
 from agentscope_rx.agent.background.jobs import Jobs
-from agentscope_rx.agent.background.sending import send
 from agentscope_rx.agent.background.wording import LIST, READ, SEND, STOP, WAIT
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import ToolError
@@ -67,8 +66,7 @@ def background_send(job: str, message: str, context: ToolContext) -> str:
         job: The id of the job.
         message: The text.
     """
-    run = _run(context)
-    send(run.conversation, _find(context, job), message)
+    _jobs(context).send(job, message)
     return "The message was sent."
 
 

@@ -238,7 +238,8 @@ def saved_run(
         # a run that was resumed without input is resumed by the same input all the same
         "given": before["given"] if before is not None else digest_of(given),
         "input": before["input"] if before is not None else [message.id for message in run.input.messages],
-        "inbox": [_saved_input(list(queued.messages), queued.when) for queued in tuple(run.inbox.items)],
+        # the ends of jobs are saved with these
+        "inbox": [_saved_input(list(each.messages), each.when) for each in tuple(run.inbox.items) if each.job is None],
         "last": last,
         "interruption": _saved_interruption(run),
         "output": None if output is None else saved_output(PendingOutput(output, frozenset())),

@@ -67,8 +67,21 @@ class KeptConversation:
 
     @property
     def in_use(self) -> bool:
+        """True while there is a use, a run that was begun without the pool, or work in the background."""
+        return self.is_called or self.has_jobs
+
+    @property
+    def is_called(self) -> bool:
         """True while there is a use, or a run that was begun without the pool."""
         return any(not loop.is_closed() for loop in self.loops) or self.has_runs
+
+    @property
+    def has_jobs(self) -> bool:
+        """True while work in the background is in progress."""
+        if self.agent is None or self.memory is None:
+            return False
+        jobs = self.agent.conversation(self.memory).jobs
+        return jobs is not None and bool(jobs.in_progress)
 
     @property
     def has_runs(self) -> bool:
@@ -184,7 +197,8 @@ class KeptConversations:
             if current and kept.agent is None and not kept.in_use:
                 # not loaded: there is nothing to keep
                 self._remove(kept)
-            elif current and saved and not kept.in_use:
+            elif current and saved and not kept.is_called:
+                # work in the background saves the conversation when it has ended
                 clock, token = self._clock(loop)
                 kept.touch(token, clock())
                 self._idle[kept.pair] = kept

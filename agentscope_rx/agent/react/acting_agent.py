@@ -24,7 +24,7 @@ from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import connect_long_term_memory
 from agentscope_rx.agent.react.acting import acting
-from agentscope_rx.agent.react.background_end import jobs_of, settle_lost
+from agentscope_rx.agent.react.background_jobs import jobs_of, settle_lost
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.planning_hooks import hook_of
 from agentscope_rx.agent.react.resuming import go_on_from
@@ -211,8 +211,12 @@ class ActingAgent(Agent):
 
     def route(self, run: Run) -> Stage:
         """Act if there are open calls, else reason; a run that resumes another one goes on where that one was."""
-        if run.conversation.jobs is not None:
-            settle_lost(self, run, run.conversation.jobs)
+        jobs = run.conversation.jobs
+        if jobs is not None and (lost := settle_lost(self, run, jobs)) is not None:
+            return concat(lost, defer(lambda: self._first_stage(run)))
+        return self._first_stage(run)
+
+    def _first_stage(self, run: Run) -> Stage:
         if run.resumed is not None and (stage := go_on_from(self, run, run.resumed)) is not None:
             return stage
         calls = tuple(run.calls.open.values())

@@ -32,12 +32,12 @@ def seconds_of(jobs: Jobs, prepared: PreparedCall) -> float | ToolResultBlock | 
 
 
 def background_call(
-    agent: ActingCore, run: Run, jobs: Jobs, prepared: PreparedCall, after: float, *, again: Job | None = None
+    agent: ActingCore, run: Run, jobs: Jobs, prepared: PreparedCall, after: float, *, again: str | None = None
 ) -> Flow[ToolEvent]:
     """The items of a call that goes on in the background after so many seconds.
 
     It waits for the limits of its tool and of its toolkit, and takes no place of its batch: calls behind it do not wait
-    for its end. `again` is the job of an earlier process, which is run once more.
+    for its end. `again` is the id of a job of an earlier process, which is run once more.
 
     Signals: as `in_background`.
     Cancels: the call, unless it has gone on.
@@ -45,7 +45,7 @@ def background_call(
     call = prepared.call
 
     def make() -> Job:
-        job = Job(call, run.source, run.clock(), None if again is None else again.id)
+        job = Job(call, run.source, run.clock(), again)
         # an interruption ends its wait in the foreground, not that of a job
         run.interruption.event.listen(lambda: job.state is None and job.cut.fire())
         return job
@@ -60,7 +60,7 @@ def background_call(
         return items if probes is None or request is None else probes.tool(items, request)
 
     def promote(job: Job) -> Iterable[ToolEvent] | None:
-        if not jobs.has_room:
+        if again is None and not jobs.has_room:
             return None
         run.calls.in_background.add(call.id)
         children = run.conversation.children
@@ -73,7 +73,7 @@ def background_call(
 
     if run.durable is not None and run.durable.records(prepared.tool):
         prepared.before = partial(run.durable.begin, run, call)
-    return in_background(items, make, after, promote)
+    return in_background(items, make, after, promote, always=again is not None)
 
 
 def request_of(run: Run, call: ToolUseBlock) -> ToolRequest:

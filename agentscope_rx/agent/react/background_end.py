@@ -1,7 +1,6 @@
-"""The end of work in the background, as a run takes it; and the work of an earlier process (see `agent.background`).
+"""`take_end`: the end of work in the background, as a run takes it (see `agent.background`).
 
-take_end      PostActing |> hooks (under the path of the job) |> Input |> hooks |> remember
-settle_lost   idempotent, read-only, sub-agents, `in_doubt="run"`: run again;   the rest: told as in doubt
+Background |> PostActing |> hooks (under the path of the job) |> Input |> hooks |> remember
 """
 
 from __future__ import annotations
@@ -9,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from agentscope_rx.agent.background.feed import job_source
+from agentscope_rx.agent.background.feed import job_source, told_now
 from agentscope_rx.agent.background.job import Job
-from agentscope_rx.agent.background.jobs import Jobs
-from agentscope_rx.agent.background.policy import BackgroundPolicy
 from agentscope_rx.agent.background.wording import message_of, result_of
 from agentscope_rx.agent.inbox import QueuedInput
-from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.run import Run
-from agentscope_rx.events import Event, InputEvent, PostActingEvent
+from agentscope_rx.events import BackgroundEvent, Event, InputEvent, PostActingEvent
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, concat, defer, just, onward
 from agentscope_rx.tools import ToolNested
@@ -48,24 +44,7 @@ def take_end(run: Run, queued: QueuedInput, job: Job, remember: Callable[[InputE
         shown = ToolNested(job.call, post.replace(source=job_source(job, run.source)))
         return concat(just(cast("Event", shown)), defer(lambda: run.hooks.fire_then(event, remember)))
 
-    return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
-
-
-def jobs_of(agent: ActingCore, run: Run, policy: BackgroundPolicy | None) -> Jobs:
-    """The jobs of the run's conversation, under the policy of its agent."""
-    conversation = run.conversation
-    jobs = conversation.jobs
-    if jobs is None:
-        jobs = Jobs(conversation.parts)
-
-        def ended(job: Job) -> None:
-            if conversation.children is not None:
-                conversation.children.let_go(job.call.id)
-
-        jobs.on_ended = ended
-    jobs.policy = BackgroundPolicy() if policy is None else policy
-    return jobs
-
-
-def settle_lost(agent: ActingCore, run: Run, jobs: Jobs) -> None:
-    """Settle the jobs that the saved state has, and this process has not."""
+    # a slow reader may not have come to it
+    told = run.hooks.watched(BackgroundEvent, defer(lambda: just(*told_now(job, run.source))))
+    fired = onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
+    return concat(told, fired)

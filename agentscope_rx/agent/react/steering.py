@@ -10,7 +10,7 @@ further round.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -23,7 +23,8 @@ from agentscope_rx.agent.react.waiting import wait_for_work, waits
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event, InputEvent, MemoryEvent
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, empty, just, shield, tail, then
+from agentscope_rx.messages.msg import new_id
+from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, empty, just, onward, shield, tail, then
 
 
 def take_input(agent: ActingCore, run: Run, sent_back: bool, following: Callable[[], Stage]) -> Stage:
@@ -91,8 +92,23 @@ def _take(run: Run, queued: QueuedInput) -> Flow[Event]:
         return empty()
     if queued.job is not None:
         return take_end(run, queued, queued.job, partial(_remember, run, queued))
-    event = InputEvent(source=run.source, iteration=run.iteration, input=queued.messages, when=queued.when)
-    return run.hooks.fire_then(event, partial(_remember, run, queued))
+
+    def fire(history: Sequence[Msg]) -> Flow[Event]:
+        messages = _with_own_ids(queued.messages, history)
+        event = InputEvent(source=run.source, iteration=run.iteration, input=messages, when=queued.when)
+        return run.hooks.fire_then(event, partial(_remember, run, queued))
+
+    return onward(run.history(), fire)
+
+
+def _with_own_ids(messages: Sequence[Msg], history: Sequence[Msg]) -> tuple[Msg, ...]:
+    """The messages; one whose id memory has gets a new one, so that nothing takes it for the message there."""
+    known = {message.id for message in history}
+    own: list[Msg] = []
+    for message in messages:
+        own.append(message.replace(id=new_id()) if message.id in known else message)
+        known.add(own[-1].id)
+    return tuple(own)
 
 
 def _remember(run: Run, queued: QueuedInput, event: InputEvent) -> Flow[Event]:

@@ -1,7 +1,7 @@
 """The end of a run while work in the background is in progress, by the policy `wait`.
 
     answer --wait_for_work--> a job ends, or input comes --> one more round --> answer --> ... --> Done
-                              the run is interrupted     --> end_interrupted; at its deadline Done
+                              the run is interrupted     --> end_interrupted; at its deadline or a shutdown Done
 
 A run that no further round is allowed to, by its limits or `max_iters`, ends and leaves the work in progress.
 """
@@ -41,7 +41,9 @@ def wait_for_work(agent: ActingCore, run: Run, jobs: Jobs, reply: Msg, go_on: Go
 
     def follow() -> Next | None:
         if run.interrupted:
-            return Done(reply) if run.interruption.cut is Cut.DEADLINE else tail(lambda: agent.end_interrupted(run))
+            # the run has its answer: a deadline, or a shutdown, ends it with that
+            ended = run.interruption.cut is not Cut.REPLY
+            return Done(reply) if ended else tail(lambda: agent.end_interrupted(run))
         if not run.inbox.items and jobs.in_progress:
             return None
         return (go_on(agent, run) if run.inbox.at_end() else None) or Done(reply)
