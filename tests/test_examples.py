@@ -159,6 +159,13 @@ EXPECTED = {
         "Editor: It opened in May 1911 (record 7); who opened it is not recorded.",
         "started: critic-1 (critic), opening (fact-finder)",
     ],
+    "background_work.py": [
+        "[build promoted]",
+        "Friday: The build is going on.",
+        "[build completed]",
+        "Friday: It is built.",
+        "reply: It is built.",
+    ],
     "sub_agents.py": [
         "   6   Researcher pre_call",
         "   9   Researcher post_reasoning",
