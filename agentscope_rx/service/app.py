@@ -52,6 +52,7 @@ from agentscope_rx.service.protocols.sse import (
 )
 from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
+from agentscope_rx.service.trace_parent import TraceParent
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
 """Returns the agent for a request, by its path, headers or body."""
@@ -152,9 +153,10 @@ def create_app(
 
 def _middleware(guard: GuardOptions) -> list[Middleware]:
     guarding = Middleware(RequestGuard, options=guard)
+    parent = Middleware(TraceParent)
     if not guard.allowed_origins:
-        return [guarding]
-    headers = ["authorization", "content-type", "last-event-id"]
+        return [guarding, parent]
+    headers = ["authorization", "content-type", "last-event-id", "traceparent", "tracestate"]
     # before the guard: a browser's preflight request carries no token
     cors = Middleware(
         CORSMiddleware,
@@ -162,7 +164,7 @@ def _middleware(guard: GuardOptions) -> list[Middleware]:
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=headers,
     )
-    return [cors, guarding]
+    return [cors, guarding, parent]
 
 
 class _RunBody(BaseModel):

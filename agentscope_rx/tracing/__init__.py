@@ -1,8 +1,10 @@
-"""Runs as OpenTelemetry spans and metrics (extra `otel`).
+"""Runs as OpenTelemetry spans and metrics (extra `otel`); the run in the records of `logging`.
 
 instrument()                                       every agent of the process
 ReActAgent(..., tracer=OpenTelemetryHook())        one agent
 ReActAgent(..., tracer=UNTRACED)                   never
+propagate_context()                                one trace over several processes
+add_run_to_logs()                                  the run, the agent and the call in each log record
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from agentscope_rx.hooks.process_wide import UNTRACED
 from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.tracing.content import Content
 from agentscope_rx.tracing.conventions import SCHEMA_URL, SEMCONV_VERSION
+from agentscope_rx.tracing.propagation import propagate_context, stop_propagating
 from agentscope_rx.tracing.recording import Recorder, RecordingTracer, current_record
 from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageRecord, ToolRecord
+from agentscope_rx.tracing.redaction import redact_secrets
 
 if TYPE_CHECKING:
     from agentscope_rx.tracing.instrumentation import instrument, uninstrument
@@ -46,6 +50,9 @@ __all__ = [
     "ToolRecord",
     "current_record",
     "instrument",
+    "propagate_context",
+    "redact_secrets",
+    "stop_propagating",
     "uninstrument",
 ]
 

@@ -16,10 +16,11 @@ HEAD = "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n"
 
 
 class OpenAIServer:
-    """Serves on its own thread and loop; `requests` are the bodies it got, `left` counts abandoned responses."""
+    """Serves on its own thread and loop. `requests` and `headers` are what it got, `left` counts abandoned ones."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, object]] = []
+        self.headers: list[dict[str, str]] = []
         self.left = 0
         self.open = 0
         self.hanging = threading.Event()
@@ -69,6 +70,8 @@ class OpenAIServer:
             )
             body = json.loads(await reader.readexactly(length))
             self.requests.append(body)
+            lines = (line.decode("latin-1").partition(":") for line in head.split(b"\r\n")[1:] if line)
+            self.headers.append({name.lower(): value.strip() for name, _, value in lines})
             writer.write(HEAD.format(status="200 OK", kind="text/event-stream").encode())
             async for chunk in self._answer(body, reader):
                 writer.write(f"data: {chunk}\n\n".encode())

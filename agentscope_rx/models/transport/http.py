@@ -41,6 +41,7 @@ from agentscope_rx.models.wire.base_url import sendable, shown_url
 from agentscope_rx.models.wire.json_size import load_json
 from agentscope_rx.reactive import Flow, from_async_iterable, from_callable
 from agentscope_rx.reactive.kernel.runtime import runtime
+from agentscope_rx.trace_context import TRACE_CONTEXT
 
 Framing = Literal["sse", "ndjson"]
 """The format of a stream: server-sent events, or lines of JSON."""
@@ -162,6 +163,8 @@ class Transport:
         with self.hiding(request), _translated(request.url):
             client = await self._client()
             url = httpx.URL(request.url)
+            if TRACE_CONTEXT.here is not None:
+                headers = {**TRACE_CONTEXT.here.outgoing(url.host), **headers}
             for redirects in count():
                 async with client.stream(request.method, url, content=request.body, headers=headers) as response:
                     if not response.has_redirect_location:
