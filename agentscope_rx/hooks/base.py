@@ -249,6 +249,8 @@ class Tracer(Hook):
     priority = OUTERMOST
     alone: bool = False
     """True for a tracer in place of those of the process (see `hooks.process_wide`)."""
+    beside: bool = False
+    """True for a tracer of the process that stays where another one stands `alone`."""
 
     def probe_call(self, request: CallRequest) -> Probe[object] | None:
         """What sees a run: its events (those of sub-agents in a `ToolNested`), its wait for its turn and its end."""

@@ -21,6 +21,7 @@ from agentscope_rx.messages.blocks import TextBlock
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.attempts import attempt_deadlines, overall_deadline
 from agentscope_rx.models.capabilities import Capabilities, capabilities_of
+from agentscope_rx.models.logs import log_retry
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.probing import IN_USE, AttemptRequest, seen_by_probes
 from agentscope_rx.models.response import ChatResponse, RetryNotice
@@ -139,9 +140,13 @@ class ChatModel(ABC):
             deadlines: Operator[ChatResponse, ChatResponse] = attempt_deadlines(config, self.model_name, self.provider)
             overall = None if whole is None else overall_deadline(whole, self.model_name, self.provider)
             empty = partial(EmptyResponseError, model=self.model_name)
-            again = retry(config.policy(), notice=_notice, shows=shows, empty=empty) if config.retries else None
+            again = retry(config.policy(), notice=self._again, shows=shows, empty=empty) if config.retries else None
             self._last = (options, self.options, _Plan(merged, deadlines, again, overall))
         return self._last[2]
+
+    def _again(self, attempt: Attempt) -> ChatResponse:
+        log_retry(self.model_name, attempt.number, attempt.delay, attempt.error)
+        return ChatResponse(retry=RetryNotice(attempt.number, attempt.delay, attempt.error, attempt.discarded))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"
@@ -150,7 +155,3 @@ class ChatModel(ABC):
 def shows(response: ChatResponse) -> bool:
     """True if the increment has visible content."""
     return any(not isinstance(block, TextBlock) or block.text for block in response.content)
-
-
-def _notice(attempt: Attempt) -> ChatResponse:
-    return ChatResponse(retry=RetryNotice(attempt.number, attempt.delay, attempt.error, attempt.discarded))

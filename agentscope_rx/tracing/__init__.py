@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from agentscope_rx.errors import MissingExtraError
 from agentscope_rx.hooks.process_wide import UNTRACED
 from agentscope_rx.lazy import import_lazily, leave_out_missing
+from agentscope_rx.messages.redaction import redact_secrets
 from agentscope_rx.tracing.content import Content
 from agentscope_rx.tracing.conventions import SCHEMA_URL, SEMCONV_VERSION
 from agentscope_rx.tracing.propagation import propagate_context, stop_propagating
 from agentscope_rx.tracing.recording import Recorder, RecordingTracer, current_record
 from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageRecord, ToolRecord
-from agentscope_rx.tracing.redaction import redact_secrets
+from agentscope_rx.tracing.run_logs import RunLogFilter, RunLogs, add_run_to_logs
 
 if TYPE_CHECKING:
     from agentscope_rx.tracing.instrumentation import instrument, uninstrument
@@ -44,10 +45,13 @@ __all__ = [
     "Record",
     "Recorder",
     "RecordingTracer",
+    "RunLogFilter",
+    "RunLogs",
     "RunRecord",
     "Spans",
     "StageRecord",
     "ToolRecord",
+    "add_run_to_logs",
     "current_record",
     "instrument",
     "propagate_context",

@@ -32,10 +32,10 @@ from typing import Final, TypeVar
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.blocks import AudioBlock, FileBlock, ImageBlock, VideoBlock
+from agentscope_rx.messages.redaction import Redact, redact_secrets, redacted, redacted_schema
 from agentscope_rx.messages.sources import Base64Source, FileSource, FramesSource, Source, URLSource
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.tracing.redaction import Redact, redact_secrets, redacted, redacted_schema
 
 SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
 INPUT_MESSAGES: Final = "gen_ai.input.messages"

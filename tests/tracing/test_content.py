@@ -23,11 +23,11 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.messages.blocks import AudioBlock, FileBlock, VideoBlock
+from agentscope_rx.messages.redaction import is_secret_field, redact_secrets
 from agentscope_rx.messages.sources import Base64Source, FramesSource, URLSource
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import on_dropped
 from agentscope_rx.tracing.content import Content, finished
-from agentscope_rx.tracing.redaction import is_secret_field, redact_secrets
 
 SECRETS = {
     "openai": "sk-proj-Zx9vB3nM5kL7jH2gF4dS6aQ8wE1rT0yU",

@@ -60,11 +60,12 @@ class Probes:
 def probes_of(own: Sequence[Hook], process_wide: Sequence[Tracer]) -> Probes | None:
     """The probes of an agent with these hooks; None if it has none, so that they cost nothing.
 
-    Tracers of the process come first, and not at all for an agent with a tracer that stands `alone`.
+    Tracers of the process come first; for an agent with a tracer that stands `alone` only those that stand `beside`.
     """
     tracers = [hook for hook in own if isinstance(hook, Tracer)]
-    if not any(each.alone for each in tracers):
-        tracers = [*(each for each in process_wide if each not in tracers), *tracers]
+    alone = any(each.alone for each in tracers)
+    others = (each for each in process_wide if each not in tracers and (each.beside or not alone))
+    tracers = [*others, *tracers]
     probing = [each for each in tracers if each.alone or _probes(each)]
     return Probes(probing) if probing else None
 

@@ -18,6 +18,7 @@ from agentscope_rx.errors import CircuitOpenError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_seconds
+from agentscope_rx.models.logs import log_circuit
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
@@ -129,9 +130,13 @@ class CircuitBreaker(AttemptWrapper):
                 # the attempt began before the circuit opened, so its late answer does not close it
                 return
             state.trial = None
+            was_open = state.failures >= self._failures
             state.failures = 0 if ok else state.failures + 1
-            if state.failures >= self._failures:
+            opens = state.failures >= self._failures
+            if opens:
                 state.until = clock() + self._reset
+        if opens or was_open:
+            log_circuit(self.model_name, self._failures, self._reset if opens else None)
 
     def _disposed(self, token: _Token, ending: Outcome) -> None:
         if ending is Outcome.DISPOSED:

@@ -35,6 +35,7 @@ from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.attempts import overall_deadline
 from agentscope_rx.models.capabilities import Capabilities, common
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
+from agentscope_rx.models.logs import log_fallback
 from agentscope_rx.models.options import GenerateOptions, ToolSchema, check_after_content
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
@@ -145,6 +146,7 @@ class FallbackModel(ChatModel):
                     return throw(_noted(error, before))
                 failures = (*before, f"{model.model_name}: {type(error).__name__}: {error}")
                 following = self.models[index + 1].model_name
+                log_fallback(model.model_name, following, error)
                 notice = RetryNotice(index + 1, 0.0, error, answer.shown, following)
                 return concat(
                     just(ChatResponse(retry=notice, usage=answer.usage)),

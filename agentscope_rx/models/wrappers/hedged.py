@@ -11,6 +11,7 @@ from agentscope_rx.errors import ModelTimeoutError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel, shows
 from agentscope_rx.models.checks import check_seconds
+from agentscope_rx.models.logs import log_hedge
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.models.wrappers.base import AttemptWrapper
@@ -40,5 +41,6 @@ class HedgedModel(AttemptWrapper):
         return hedge(self._after, shows=shows, notice=self._notice)
 
     def _notice(self) -> ChatResponse:
+        log_hedge(self.model_name, self._after)
         silence = ModelTimeoutError("first", self._after, model=self.model_name, provider=self.provider)
         return ChatResponse(retry=RetryNotice(1, 0.0, silence))

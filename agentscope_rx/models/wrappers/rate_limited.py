@@ -32,6 +32,7 @@ from agentscope_rx.errors import ConfigurationError, RateLimitError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count
+from agentscope_rx.models.logs import log_wait
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, WaitNotice
 from agentscope_rx.models.retryable import asked_wait
@@ -131,11 +132,11 @@ class RateLimitedModel(AttemptWrapper):
         def begin(attempt: Flow[ChatResponse]) -> Flow[ChatResponse]:
             refused = catch(partial(self._refused, longest=longest))
             if self._budget is None and self._provider_limits is None:
-                return _admitted(self._limiters, attempt.pipe(refused), None)
+                return self._admitted(attempt.pipe(refused), None)
             answer_tokens = options.max_completion_tokens or options.max_tokens or 0
             cost = RequestCost(self.counter.count(messages, tools), answer_tokens)
             meter = _Meter(self._budget, self._provider_limits, cost, longest)
-            return _admitted(self._limiters, attempt.pipe(flat_map_iterable(meter.take, meter.end), refused), cost)
+            return self._admitted(attempt.pipe(flat_map_iterable(meter.take, meter.end), refused), cost)
 
         return lambda attempt: defer(lambda: begin(flow(attempt)))
 
@@ -152,6 +153,22 @@ class RateLimitedModel(AttemptWrapper):
         counts = self._semaphore.statistics()
         tokens = None if self._budget is None else self._budget.spent(asyncio.get_running_loop())
         return RateLimitedStatistics(counts.held, counts.waiting, tokens)
+
+    def _admitted(self, attempt: Flow[ChatResponse], tokens: Tokens | None) -> Flow[ChatResponse]:
+        waited: list[bool] = []
+
+        def waiting() -> ChatResponse:
+            waited.append(True)
+            log_wait(self.model_name, None)
+            return ChatResponse(wait=WaitNotice())
+
+        def use(seconds: float) -> Flow[ChatResponse]:
+            if not waited:
+                return attempt
+            log_wait(self.model_name, seconds)
+            return concat(just(ChatResponse(wait=WaitNotice(seconds))), attempt)
+
+        return admitted(self._limiters, use, tokens=tokens, waiting=waiting)
 
     def _refused(self, error: Exception, longest: float) -> Flow[ChatResponse]:
         delay = asked_wait(error) if isinstance(error, RateLimitError) else None
@@ -184,16 +201,3 @@ class _Meter:
         if self._tokens is not None and self._budget is not None:
             self._budget.correct(self._cost, self._tokens, asyncio.get_running_loop())
         return ()
-
-
-def _admitted(limiters: Sequence[Limiter], attempt: Flow[ChatResponse], tokens: Tokens | None) -> Flow[ChatResponse]:
-    waited: list[bool] = []
-
-    def waiting() -> ChatResponse:
-        waited.append(True)
-        return ChatResponse(wait=WaitNotice())
-
-    def use(seconds: float) -> Flow[ChatResponse]:
-        return concat(just(ChatResponse(wait=WaitNotice(seconds))), attempt) if waited else attempt
-
-    return admitted(limiters, use, tokens=tokens, waiting=waiting)

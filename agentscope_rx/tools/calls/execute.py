@@ -28,6 +28,7 @@ from tenacity import RetryCallState
 from agentscope_rx.errors import ToolSuspend
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
+from agentscope_rx.messages.redaction import error_text
 from agentscope_rx.models.options import UNSET, ExecutionConfig
 from agentscope_rx.reactive import (
     Attempt,
@@ -237,6 +238,16 @@ class _Attempts:
         return called(tool, arguments, None, executor)
 
     def _notice(self, attempt: Attempt) -> object:
+        call, error = self._prepared.call, attempt.error
+        extra = {"tool": call.name, "call_id": call.id, "attempt": attempt.number, "delay": attempt.delay}
+        _log.info(
+            "tool %s: attempt %d failed, the next begins in %.1f s: %s",
+            call.name,
+            attempt.number,
+            attempt.delay,
+            error_text(error),
+            extra=extra | {"error_type": type(error).__name__},
+        )
         return ToolRetry(self._prepared.call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
 
 

@@ -109,3 +109,10 @@ def redacted_schema(schema: object, text: Redact, *, secret: bool = False) -> ob
 def _field(name: str, value: object, text: Redact) -> object:
     hidden = is_secret_field(name) and value is not None and not isinstance(value, bool) and value != ""
     return HIDDEN if hidden else redacted(value, text)
+
+
+def error_text(error: BaseException, most: int = 200) -> str:
+    """The error in one line for a log, without secrets and cut to its first `most` characters."""
+    text = " ".join(redact_secrets(str(error)[: most * 20]).split())
+    kind = type(error).__name__
+    return f"{kind}: {text[:most]}" if text else kind
