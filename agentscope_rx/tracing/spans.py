@@ -32,6 +32,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode
 
 from agentscope_rx.events import Event, PreCallEvent
+from agentscope_rx.messages.redaction import redact_secrets
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Outcome
@@ -41,7 +42,6 @@ from agentscope_rx.tracing import conventions as names
 from agentscope_rx.tracing.content import Content, finished
 from agentscope_rx.tracing.recording import Recorder
 from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, ToolRecord
-from agentscope_rx.tracing.redaction import redact_secrets
 
 if TYPE_CHECKING:
     from agentscope_rx.tracing.attributes import Attributes
