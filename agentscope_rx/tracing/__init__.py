@@ -24,11 +24,13 @@ from agentscope_rx.tracing.run_logs import RunLogFilter, RunLogs, add_run_to_log
 
 if TYPE_CHECKING:
     from agentscope_rx.tracing.instrumentation import instrument, uninstrument
+    from agentscope_rx.tracing.metrics import Metrics
     from agentscope_rx.tracing.open_telemetry_hook import OpenTelemetryHook
     from agentscope_rx.tracing.spans import Spans
 
 # they need the extra `otel`
 _LAZY = {
+    "Metrics": "agentscope_rx.tracing.metrics",
     "OpenTelemetryHook": "agentscope_rx.tracing.open_telemetry_hook",
     "Spans": "agentscope_rx.tracing.spans",
     "instrument": "agentscope_rx.tracing.instrumentation",
@@ -40,6 +42,7 @@ __all__ = [
     "SEMCONV_VERSION",
     "UNTRACED",
     "Content",
+    "Metrics",
     "ModelRecord",
     "OpenTelemetryHook",
     "Record",

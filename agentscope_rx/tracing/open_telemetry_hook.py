@@ -1,4 +1,4 @@
-"""`OpenTelemetryHook`: the runs of an agent as OpenTelemetry spans.
+"""`OpenTelemetryHook`: the runs of an agent as OpenTelemetry spans and metrics.
 
     ReActAgent("Friday", model, tracer=OpenTelemetryHook())          one agent, and what its tools and models do
     instrument()                                                     every agent of the process: see `instrumentation`
@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from opentelemetry import trace
+from opentelemetry.metrics import MeterProvider
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tracing import conventions as names
 from agentscope_rx.tracing.content import Content
+from agentscope_rx.tracing.metrics import Metrics, Prices, meter_of
 from agentscope_rx.tracing.recording import Recorder, RecordingTracer
 from agentscope_rx.tracing.spans import Clock, Spans
 
@@ -25,7 +27,8 @@ class OpenTelemetryHook(RecordingTracer):
     """Spans of runs, stages, model attempts and tool calls, by the GenAI semantic conventions (`SEMCONV_VERSION`).
 
     `stages=False` leaves the stages out. `content` is what of the conversation the spans show: none of it (False), all
-    of it without secrets (True), or what a `Content` says. `clock` gives the time of the spans in nanoseconds.
+    of it without secrets (True), or what a `Content` says. `clock` gives the time of the spans in nanoseconds. The
+    metrics are those of `Metrics`; `prices` adds costs, `metrics=False` leaves them out.
     """
 
     def __init__(
@@ -35,6 +38,9 @@ class OpenTelemetryHook(RecordingTracer):
         stages: bool = True,
         content: Content | bool = False,
         clock: Clock | None = None,
+        metrics: bool = True,
+        meter_provider: MeterProvider | None = None,
+        prices: Prices | None = None,
     ) -> None:
         if not isinstance(content, (Content, bool)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"content must be True, False or Content(...), not {content!r:.60}.")
@@ -44,7 +50,7 @@ class OpenTelemetryHook(RecordingTracer):
             )
         tracer = trace.get_tracer(names.SCOPE, version("agentscope-rx"), tracer_provider, names.SCHEMA_URL)
         shown = Content() if content is True else content or None
-        super().__init__(self._made(tracer, shown, clock), stages=stages)
-
-    def _made(self, tracer: trace.Tracer, content: Content | None, clock: Clock | None) -> Sequence[Recorder]:
-        return (Spans(tracer, content=content, clock=clock),)
+        recorders: Sequence[Recorder] = (Spans(tracer, content=shown, clock=clock),)
+        if metrics:
+            recorders = (*recorders, Metrics(meter_of(meter_provider), prices=prices))
+        super().__init__(recorders, stages=stages)
