@@ -50,7 +50,9 @@ def at_begin(record: Record) -> tuple[str, SpanKind, Mapping[str, Value]]:
         return f"{names.INVOKE_AGENT} {record.agent}", SpanKind.INTERNAL, given
     if isinstance(record, StageRecord):
         stage = record.request.stage
-        return stage, SpanKind.INTERNAL, {names.STAGE: stage, names.ITERATION: record.request.iteration}
+        # (consumers may leave out spans that have no attribute of the GenAI conventions, and so break the tree)
+        given = {names.AGENT_NAME: record.request.agent, names.RUN_ID: record.request.run_id}
+        return stage, SpanKind.INTERNAL, {**given, names.STAGE: stage, names.ITERATION: record.request.iteration}
     raise TypeError(f"There is no span of a {type(record).__name__}.")
 
 

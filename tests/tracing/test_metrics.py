@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     HistogramDataPoint,
     InMemoryMetricReader,
+    Metric,
     MetricsData,
     NumberDataPoint,
 )
@@ -81,7 +82,7 @@ class Measured:
         return sum(self.sums("agentscope.runs.active").values())
 
 
-def _metrics(data: MetricsData | None):
+def _metrics(data: MetricsData | None) -> Iterator[Metric]:
     for resource in data.resource_metrics if data is not None else ():
         for scope in resource.scope_metrics:
             yield from scope.metrics
