@@ -2,10 +2,12 @@
 
     python -m benchmarks.consumers --phoenix path/to/venv/bin/phoenix      starts a server of its own on loopback
     python -m benchmarks.consumers --url http://127.0.0.1:6006             uses one that runs already
+    python -m benchmarks.consumers --logfire                               Logfire as the provider, in this process
+    python -m benchmarks.consumers --langfuse                              the Langfuse SDK, to a collector on loopback
 
-It needs the extra `otel`, `opentelemetry-exporter-otlp-proto-http`, and Phoenix (`pip install arize-phoenix`, best in an
-environment of its own, as it brings a web server and a database). Nothing leaves this machine. It ends with status 1 if
-the tree, the tokens, the names or the errors in Phoenix are not those of the run.
+It needs the extra `otel`, `opentelemetry-exporter-otlp-proto-http`, and the consumer (`pip install arize-phoenix`, best
+in an environment of its own, as it brings a web server and a database; `logfire`; `langfuse`). Nothing leaves this
+machine. It ends with status 1 if the tree, the tokens, the names or the errors are not those of the run.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, cast
 from uuid import uuid4
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentscope_rx import ReActAgent, Toolkit, tool
 from agentscope_rx.messages import ChatUsage
@@ -36,6 +40,7 @@ from agentscope_rx.models import ChatResponse
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tracing import OpenTelemetryHook
 
+QUESTION = "What is the weather in Oslo and Bergen?"
 SECRET = "sk-proj-Zx9vB3nM5kL7jH2gF4dS6aQ8wE1rT0yU"
 START_SECONDS = 180
 READ_SECONDS = 60
@@ -60,7 +65,7 @@ def used(input: int, output: int) -> ChatResponse:
     return ChatResponse(usage=ChatUsage(input, output))
 
 
-def agent_with(provider: TracerProvider) -> ReActAgent:
+def agent_with(provider: TracerProvider | None) -> ReActAgent:
     """An agent with two tools, one of which fails, and a sub-agent with a tool of its own."""
     hook = OpenTelemetryHook(tracer_provider=provider, content=True, metrics=False)
     expert = ReActAgent(
@@ -68,13 +73,12 @@ def agent_with(provider: TracerProvider) -> ReActAgent:
         ScriptedModel((call("weather", "e1", city="Bergen"), used(11, 3)), ("It rains.", used(13, 2))),
         toolkit=Toolkit([weather]),
     )
-    turns = (
-        ([call("weather", "c1", city="Oslo"), call("broken", "c2", city="Atlantis")], used(100, 20)),
+    model = ScriptedModel(
+        (call("weather", "c1", city="Oslo"), call("broken", "c2", city="Atlantis"), used(100, 20)),
         (call("call_expert", "c3", message="And Bergen?"), used(150, 10)),
         ("Sunny in Oslo, rain in Bergen.", used(200, 8)),
     )
-    steps = [((*each[0], each[1]) if isinstance(each[0], list) else each) for each in turns]
-    return ReActAgent("Friday", ScriptedModel(*steps), toolkit=Toolkit([weather, broken, expert.as_tool()]), tracer=hook)
+    return ReActAgent("Friday", model, toolkit=Toolkit([weather, broken, expert.as_tool()]), tracer=hook)
 
 
 EXPECTED = {
@@ -92,7 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--phoenix", help="the program `phoenix`, to be started on loopback")
     where.add_argument("--url", help="the address of a Phoenix that runs")
+    where.add_argument("--logfire", action="store_true", help="Logfire, in this process")
+    where.add_argument("--langfuse", action="store_true", help="the Langfuse SDK, in this process")
     given = parser.parse_args(arguments)
+    if given.logfire or given.langfuse:
+        return in_logfire() if given.logfire else in_langfuse()
     if given.url:
         return checked(cast("str", given.url))
     with phoenix(cast("str", given.phoenix)) as url:
@@ -100,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def phoenix(program: str) -> Iterator[str]:
+def phoenix(program: str) -> Generator[str]:
     """A Phoenix on loopback, with a database of its own; stopped at the end."""
     port, grpc = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +159,7 @@ def checked(url: str) -> int:
     resource = Resource.create({"service.name": "weather", "openinference.project.name": project})
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{url}/v1/traces")))
-    reply = agent_with(provider).call("What is the weather in Oslo and Bergen?").run()
+    reply = agent_with(provider).call(QUESTION).run()
     provider.shutdown()
     address = f"{url}/v1/projects/{project}/spans?limit=100"
     rows: list[Row] = []
@@ -167,6 +175,43 @@ def checked(url: str) -> int:
     problems = list(compared(rows, reply.usage))
     print("\n".join(problems) or "Phoenix shows the run as it was.")
     return 1 if problems else 0
+
+
+def in_logfire() -> int:
+    """Logfire's own spans and this library's are one tree, shown in its console; nothing is sent."""
+    logfire: Any = import_module("logfire")
+    kept = InMemorySpanExporter()
+    logfire.configure(send_to_logfire=False, additional_span_processors=[SimpleSpanProcessor(kept)])
+    with logfire.span("request {number}", number=7):
+        agent_with(None).call(QUESTION).run()
+    logfire.force_flush()
+    return told([(span.name, span.parent is None) for span in kept.get_finished_spans()], "request {number}")
+
+
+def in_langfuse() -> int:
+    """The Langfuse SDK sends this library's spans to its OTLP endpoint, here a collector on loopback."""
+
+    from tests.tracing.collector import Collector
+
+    langfuse: Any = import_module("langfuse")
+
+    with Collector() as collector:
+        client = langfuse.Langfuse(public_key="pk-lf-x", secret_key="sk-lf-x", base_url=collector.url)
+        agent_with(None).call(QUESTION).run()
+        client.flush()
+        client.shutdown()
+    print({path for path, _ in collector.raw})
+    ids = {span.span_id for span in collector.spans}
+    return told([(span.name, span.parent_span_id not in ids) for span in collector.spans], "invoke_agent Friday")
+
+
+def told(spans: Sequence[tuple[str, bool]], root: str) -> int:
+    """0 if all parts of the run are among the spans, and this one alone has no parent."""
+    names = {name for name, _ in spans}
+    missing = {name for name, _, _ in EXPECTED} - names
+    roots = [name for name, is_root in spans if is_root]
+    print(f"{len(spans)} spans; missing: {missing or 'none'}; roots: {roots}")
+    return 1 if missing or roots != [root] else 0
 
 
 def show(rows: Sequence[Row], parent: str | None = None, depth: int = 0) -> None:
