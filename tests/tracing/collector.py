@@ -14,9 +14,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector:
-    """Serves on its own thread; `raw` are the bodies, as they came."""
+    """Serves on its own thread; `raw` are the bodies, as they came. All get this status."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int = 200) -> None:
         self.raw: list[tuple[str, bytes]] = []
         self.headers: list[dict[str, str]] = []
         collector = self
@@ -28,7 +28,7 @@ class Collector:
                     body = gzip.decompress(body)
                 collector.raw.append((self.path, body))
                 collector.headers.append({name.lower(): value for name, value in self.headers.items()})
-                self.send_response(200)
+                self.send_response(status)
                 self.send_header("content-length", "0")
                 self.end_headers()
 

@@ -9,20 +9,25 @@ from pathlib import Path
 
 import pytest
 from opentelemetry import baggage, context, trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tenacity import wait_none
 
 from agentscope_rx import ReActAgent, Toolkit, tool
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PostCallEvent
-from agentscope_rx.messages import ToolUseBlock
-from agentscope_rx.models import GenerateOptions, OpenAIChatModel
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
+from agentscope_rx.models import ExecutionConfig, GenerateOptions, OpenAIChatModel
+from agentscope_rx.models.wrappers import FallbackModel
 from agentscope_rx.service import create_app
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools.mcp import McpClient, McpStdio
 from agentscope_rx.trace_context import TRACE_CONTEXT
-from agentscope_rx.tracing import propagate_context, stop_propagating
+from agentscope_rx.tracing import OpenTelemetryHook, propagate_context, stop_propagating
 from tests.service.serving import ask, served
 from tests.support.openai_server import OpenAIServer
+from tests.tracing.collector import Collector
 
 TRACER = TracerProvider().get_tracer("test")
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -41,8 +46,9 @@ def where() -> str:
     return trace.format_trace_id(trace.get_current_span().get_span_context().trace_id)
 
 
-def header_of(span: trace.Span) -> str:
+def header_of(span: trace.Span | ReadableSpan) -> str:
     here = span.get_span_context()
+    assert here is not None
     return f"00-{trace.format_trace_id(here.trace_id)}-{trace.format_span_id(here.span_id)}-{here.trace_flags:02x}"
 
 
@@ -64,6 +70,25 @@ def test_model_requests_carry_the_current_span() -> None:
     assert headers["traceparent"] == header_of(span)
     # (what may hold data of users stays here)
     assert "baggage" not in headers
+
+
+def test_each_attempt_carries_its_own_span() -> None:
+    """Retries, then a fallback: what the server got are the spans of the attempts."""
+    propagate_context()
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    config = ExecutionConfig(max_attempts=3, wait=wait_none())
+    with Collector(503) as down, OpenAIServer() as server:
+        first = OpenAIChatModel("first", api_key="k", base_url=down.url, execution_config=config)
+        second = OpenAIChatModel("second", api_key="k", base_url=server.base_url)
+        hook = OpenTelemetryHook(tracer_provider=provider)
+        ReActAgent("friday", FallbackModel(first, second), tracer=hook).call("hi").run()
+        sent = [each["traceparent"] for each in (*down.headers, *server.headers)]
+    spans = [span for span in kept.get_finished_spans() if span.name.startswith("chat")]
+    assert len(sent) == len(set(sent)) == 4
+    assert sent == [header_of(span) for span in spans]
+    assert len({each.split("-")[1] for each in sent}) == 1
 
 
 def test_nothing_is_sent_without_span_or_wish() -> None:
@@ -144,22 +169,44 @@ SERVER = McpStdio(
 )
 
 
-def test_calls_of_an_mcp_server_are_in_the_trace() -> None:
+@pytest.mark.parametrize(("name", "arguments"), [("where", {}), ("call_friday", {"message": "where are you?"})])
+def test_calls_of_an_mcp_server_are_in_the_trace(name: str, arguments: dict[str, str]) -> None:
+    """A tool in another process, and the run of an agent that is one there, with a tool of its own."""
     client = McpClient(SERVER, name="demo")
     toolkit = Toolkit()
     try:
         toolkit.register_mcp(client).run()
         with TRACER.start_as_current_span("caller") as span:
-            found = toolkit.call(ToolUseBlock("c1", "where")).run()
-        alone = toolkit.call(ToolUseBlock("c2", "where")).run()
+            found = toolkit.call(ToolUseBlock("c1", name, arguments)).run()
+        alone = toolkit.call(ToolUseBlock("c2", name, arguments)).run()
     finally:
         client.close().run()
     here = span.get_span_context()
-    trace_id, span_id = str(found.text).split()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+    assert isinstance(found, ToolResultBlock) and isinstance(alone, ToolResultBlock)
+    *_, trace_id, span_id = found.text.split()
     assert trace_id == trace.format_trace_id(here.trace_id)
     # a span of its own, in another process
     assert span_id != trace.format_span_id(here.span_id)
-    assert not str(alone.text).startswith(trace_id)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+    assert trace_id not in alone.text
+
+
+def test_run_is_in_the_trace_of_its_mcp_tools() -> None:
+    """Each call of the other process belongs to the span of its tool call here."""
+    client, toolkit = McpClient(SERVER, name="demo"), Toolkit()
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    try:
+        toolkit.register_mcp(client).run()
+        model = ScriptedModel([call("where", "c1"), call("where", "c2")], "done")
+        agent = ReActAgent("friday", model, toolkit=toolkit, tracer=OpenTelemetryHook(tracer_provider=provider))
+        agent.call("hi").run()
+    finally:
+        client.close().run()
+    (trace_id,) = {trace.format_trace_id(span.context.trace_id) for span in kept.get_finished_spans() if span.context}
+    results = [result.text.split() for message in agent.memory.get().run() for result in message.tool_results]
+    assert [each[0] for each in results] == [trace_id, trace_id]
+    assert results[0][1] != results[1][1]
 
 
 def test_tracing_imports_no_opentelemetry() -> None:
