@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import sys
 
+from benchmarks import traced
+
 ROWS = [
     ("CPU per turn, us", "turns", (10, 100, 1_000, 10_000)),
     ("peak memory per turn, KiB", "memory", (10, 100, 1_000, 10_000)),
@@ -45,3 +47,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print()
+    traced.main()

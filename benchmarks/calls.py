@@ -3,6 +3,7 @@
     python -m benchmarks.calls turns      python -m benchmarks.calls chunks      python -m benchmarks.calls pulled
     python -m benchmarks.calls tools      python -m benchmarks.calls limited_tools
     python -m benchmarks.calls guarded    python -m benchmarks.calls secrets       chunks with a check of the output
+    python -m benchmarks.calls traced_turns   python -m benchmarks.calls traced_chunks  with spans in memory
     python -m benchmarks.calls started    python -m benchmarks.calls shared        chunks of a run begun by `start()`
 
 The difference of a long run and a short one, by file and, with `--functions`, by function; C calls last.
@@ -20,6 +21,16 @@ from benchmarks.cases import _chunks, _started, _tools, _turns, guarded_chunks
 
 SHORT, LONG = 50, 250
 Name = tuple[str, str]
+
+
+def traced(main: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
+    """The same with spans that are kept in memory."""
+    from benchmarks.traced import trace
+
+    trace("memory")
+    return main
+
+
 CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
     "turns": lambda count: _turns("engine", count),
     "chunks": lambda count: _chunks("engine", count, pulled=False),
@@ -28,6 +39,8 @@ CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
     "secrets": lambda count: guarded_chunks(count, secrets=True),
     "started": lambda count: _started("engine", count, subscribers=1),
     "shared": lambda count: _started("engine", count, subscribers=3),
+    "traced_turns": lambda count: traced(_turns("engine", count)),
+    "traced_chunks": lambda count: traced(_chunks("engine", count, pulled=False)),
     "tools": lambda count: _tools("engine", count),
     "limited_tools": lambda count: _tools("engine", count, limited=True),
 }

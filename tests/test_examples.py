@@ -193,6 +193,15 @@ EXPECTED = {
         "sent   tool: 'app.ini: user=ann key=[secret]'",
         "sent   assistant: 'The key of ann is [secret], as asked.'",
     ],
+    "tracing.py": [
+        "0.0 to 0.5 s  chat first, type agentscope_rx.errors.model.ModelConnectionError, exception",
+        "0.5 to 1.5 s  chat second, time_to_first_chunk 1.0",
+        "1.5 to 2.0 s  execute_tool call_expert",
+        "              ask the station",
+        "1.5 to 3.0 s  execute_tool weather",
+        "0.0 to 4.0 s  invoke_agent Friday, output_tokens 10, agentscope.retry",
+        "Sunny: take a hat.",
+    ],
     "around_tracer.py": [
         "0.0 to 1.0 s      scripted(1 messages, temperature 0.2): ok, 8 tokens",
         "0.0 to 1.0 s    reasoning 0: ok",

@@ -38,7 +38,6 @@ R = TypeVar("R", bound=Record)
 
 NOTED: tuple[type[Event], ...] = (PreCallEvent, RetryEvent, ContextEvent, PlanEvent, BackgroundEvent, HubEvent)
 """The events of a run that recorders are told of."""
-_NOTED = frozenset(NOTED)
 
 _RECORD: ContextVar[Record | None] = ContextVar("agentscope_rx_record", default=None)
 
@@ -127,6 +126,7 @@ class RecordingTracer(Tracer):
 
 class _RunProbe(Probe[object]):
     __slots__ = ("_record", "_request", "_tracer")
+    kinds = frozenset((PostCallEvent, *NOTED))
 
     def __init__(self, tracer: RecordingTracer, request: CallRequest) -> None:
         self._tracer = tracer
@@ -140,11 +140,9 @@ class _RunProbe(Probe[object]):
         return self._tracer.begin(self._record, scope.context)
 
     def item(self, value: object) -> None:
-        kind = type(value)
-        if kind is PostCallEvent:
-            event = cast("PostCallEvent", value)
-            self._record.reply, self._record.usage = event.message, event.usage
-        elif kind in _NOTED:
+        if isinstance(value, PostCallEvent):
+            self._record.reply, self._record.usage = value.message, value.usage
+        else:
             self._noted(cast("Event", value))
 
     def _noted(self, event: Event) -> None:

@@ -162,6 +162,19 @@ def test_the_source_runs_in_the_context_and_nothing_else() -> None:
     assert {where for where, place in seen if place == "outside"} == {"item", "callback", "end", "afterwards"}
 
 
+def test_it_may_see_some_kinds_only() -> None:
+    log: list[Any] = []
+
+    class Texts(Noting):
+        kinds = frozenset((str,))
+
+    async def main() -> None:
+        assert await record(just(1, "a", 2).pipe(probed(lambda: Texts(log)))) is not None
+
+    run_virtual(main())
+    assert log == ["begin", "a", ("completed", None)]
+
+
 def test_probes_nest() -> None:
     log: list[Any] = []
     places: list[str] = []

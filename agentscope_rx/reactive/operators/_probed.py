@@ -37,6 +37,9 @@ class Probe(Generic[T_contra]):
 
     __slots__ = ()
 
+    kinds: frozenset[type] | None = None
+    """The classes of the items that `item` is called with; None for all."""
+
     def begin(self, scope: Scope) -> Context | None:
         """The subscription begins: the context that the source is to run in, None for the subscriber's."""
 
@@ -107,7 +110,7 @@ class _Probed(OperatorSink, Generic[T]):
 
     def _item(self, value: T) -> None:
         probe = self._probe
-        if probe is not None:
+        if probe is not None and (probe.kinds is None or type(value) in probe.kinds):
             try:
                 probe.item(value)
             except Exception as error:
