@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from agentscope_rx import Agent, InMemoryMemory, Memory, Msg, ReActAgent
+from agentscope_rx import Agent, InMemoryMemory, Memory, Msg, MsgRole, ReActAgent
 from agentscope_rx.memory import InMemoryMemory as Base
 from agentscope_rx.reactive import Flow, then, throw, timer
 from agentscope_rx.testing import ScriptedModel
@@ -29,6 +29,8 @@ class SlowMemory(Base):
         self.seconds = seconds
 
     def add(self, messages: Sequence[Msg], marks: Collection[str] = ()) -> Flow[None]:
+        if all(message.role is not MsgRole.USER for message in messages):
+            return super().add(messages, marks)
         return timer(self.seconds).pipe(then(lambda: super(SlowMemory, self).add(messages, marks)))
 
 
