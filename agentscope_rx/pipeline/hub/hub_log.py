@@ -39,7 +39,7 @@ class HubLog:
 
     @property
     def closed(self) -> bool:
-        """True once `close` was called."""
+        """True once no more places are taken."""
         return self._closing
 
     def take(self) -> int:
@@ -54,10 +54,14 @@ class HubLog:
             self._known[place] = replace(event, seq=place, timestamp=time.time())
         self._wake()
 
-    def close(self) -> None:
-        """Take no more places: the log ends when all events are known."""
+    def seal(self) -> None:
+        """Take no more places: the log ends when all events are known. It signals nothing itself."""
         with self._lock:
             self._closing: bool = True
+
+    def close(self) -> None:
+        """`seal`, and end now if all events are known."""
+        self.seal()
         self._wake()
 
     def events(self) -> Flow[HubEvent]:

@@ -161,6 +161,7 @@ class MsgHub:
             self._entered = False
             log = self._open_log()
             left = [(log.take(), member) for member in self._members]
+            log.seal()
             for member in self._members:
                 _leave(self, member)
             # those of before are over, whatever still waits for its turn
