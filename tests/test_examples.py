@@ -174,6 +174,15 @@ EXPECTED = {
         "   2   Researcher pre_call",
         "Editor: ['It opened in May 1911.']",
     ],
+    "pipelines.py": [
+        "    Critics: call_facts -> 'Error: ModelConnectionError: no line'",
+        "  waits: publish(Tea)",
+        "  Published: Tea.",
+        "  It opens at nine.",
+        "  Hello!!!",
+        "  Better draft",
+        "  tre",
+    ],
     "around_cache.py": [
         "1: 720 000 people live in Oslo.",
         "  (from the cache)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from typing_extensions import Unpack
@@ -29,7 +29,7 @@ class LoopPipeline(Pipeline):
 
     def __init__(
         self,
-        body: Member | Iterable[Member],
+        body: Member | Iterable[Member] | Mapping[str, Member],
         name: str = "loop",
         *,
         until: Callable[[Msg], bool] | None = None,
