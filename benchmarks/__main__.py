@@ -17,6 +17,7 @@ ROWS = [
     ("CPU per chunk, shared by 3, us", "shared", (1_000, 20_000)),
     ("time to the first chunk, us", "first", (200,)),
     ("CPU per agent of 1,000 at once, us", "agents", (1_000,)),
+    ("CPU per member of 1,000 in a fan-out", "fan_out", (1_000,)),
     ("tools of 50 ms at once, async, ms", "slow_tools", (64,)),
     ("tools of 50 ms at once, sync, ms", "slow_sync_tools", (64,)),
     ("CPU per tool call, us", "tools", (1_000,)),

@@ -88,6 +88,26 @@ def agents(who: str, count: int) -> float:
     return cpu(main, count)
 
 
+def fan_out(who: str, count: int) -> float:
+    """The same as the members of one `FanOutPipeline`; beside it loops without a pipeline, gathered."""
+
+    async def main() -> None:
+        if who == "bare":
+            from benchmarks import bare, models
+
+            await asyncio.gather(*(bare.run(models.slow(0.05), len) for _ in range(count)))
+        else:
+            from agentscope_rx import FanOutPipeline
+            from benchmarks import engine, models
+
+            members = [engine.agent(models.slow(0.05)) for _ in range(count)]
+            for number, member in enumerate(members):
+                member.name = f"{member.name}{number}"
+            await FanOutPipeline(members).call("go")
+
+    return cpu(main, count)
+
+
 def slow_tools(who: str, count: int) -> float:
     """Milliseconds until `count` async tools of 50 ms, called in one turn, have their results."""
     return _wall(_slow_tools(who, count, blocking=False))

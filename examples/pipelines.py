@@ -60,7 +60,8 @@ class Review(Pipeline):
                 return Step("Critic", [result.value])
             case [*_, [draft], [verdict]]:
                 return draft.value if verdict.value.text == "Fine." else Step("Writer", [verdict.value])
-        raise AssertionError(progress)
+            case _:
+                raise AssertionError(progress)
 
 
 async def main() -> None:

@@ -45,7 +45,7 @@ from agentscope_rx.reactive import (
     throw,
     timeout,
 )
-from agentscope_rx.tools import ToolContext, Toolkit
+from agentscope_rx.tools import InvalidArgumentsError, ToolContext, Toolkit
 
 GIVEN = "messages of steps"
 """The key in a run's extras of the messages of its steps, by call id: those in the arguments are JSON."""
@@ -67,6 +67,13 @@ _PARAMETERS = freeze(
         "additionalProperties": False,
     }
 )
+
+
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "messages": ((list,), "a list of messages"),
+    "output": ((bool,), "true or false"),
+    "timeout": ((int, float), "a number of seconds"),
+}
 
 
 class Given(NamedTuple):
@@ -115,6 +122,17 @@ class MemberTool(ChildTool):
         toolkit: object = getattr(self.agent, "toolkit", None)
         return toolkit if isinstance(toolkit, Toolkit) else None
 
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments are the program's, unless a hook or a person has changed them."""
+        problems = [
+            f"{name}: must be {_KINDS[name][1]}, not {type(value).__name__}" if name in _KINDS else f"{name}: unknown"
+            for name, value in arguments.items()
+            if name not in _KINDS or not isinstance(value, _KINDS[name][0])
+        ]
+        if problems:
+            raise InvalidArgumentsError(self.name, problems)
+        return arguments
+
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """Fails: a step belongs to a run of its pipeline."""
         return throw(ToolError(f"Member {self.agent.name!r} is called by its pipeline only. Use agent.as_tool()."))
@@ -149,8 +167,7 @@ class MemberTool(ChildTool):
 
         def run(_: Memory) -> Flow[object]:
             messages = as_input(messages_of_step(host, call, arguments), self.agent.name)
-            config = replace(self.config, form=form)
-            return run_child(self.agent, taken, children, messages, context, host, config, output)
+            return run_child(self.agent, taken, children, messages, context, host, self.config, output, form)
 
         def failed(error: Exception) -> Flow[object]:
             if isinstance(error, (SourceCancelledError, ToolSuspend)):

@@ -63,13 +63,12 @@ CUT_OFF = "The agent was cut off by a shutdown; it continues when the call is ru
 
 @dataclass(frozen=True, slots=True)
 class AgentToolConfig:
-    """The options of `AgentTool`, checked. `form` makes the results; None is the form that a model reads."""
+    """The options of `AgentTool`, checked."""
 
     forward: Forward = "events"
     memory: Callable[[], Memory] = InMemoryMemory
     max_conversations: int = 100
     interrupt_grace: float | None = 30.0
-    form: ResultForm | None = None
     on_run: Callable[[RunState], None] | None = None
     """Called with each run as it begins, before its limits apply."""
 
@@ -98,8 +97,11 @@ def run_child(
     host: Run | None,
     config: AgentToolConfig,
     output: object = None,
+    form: ResultForm | None = None,
 ) -> Flow[object]:
     """The run of a child that was taken: it begins with the message, or continues. `output` is as for `call`.
+
+    `form` makes the results; without it they have the form that a model reads.
 
     Signals: as in the table above; completion when the sub-agent's conversation is free.
     Cancels: the run, with its clean-up.
@@ -120,7 +122,7 @@ def run_child(
         events = agent.nested(_input_of(child, message), context.runtime, memory, asked)
 
         def connect(sink: Sink[object], scope: Scope) -> None:
-            items = _ToolItems(sink, scope, agent.name, child, context, link, config)
+            items = _ToolItems(sink, scope, agent.name, child, context, link, config, form)
             sink.on_subscribe(items)
             if not items.disposed:
                 items.start()
@@ -155,6 +157,7 @@ class _ToolItems(OperatorSink):
         "_call",
         "_child",
         "_config",
+        "_form",
         "_link",
         "_path",
         "_reply",
@@ -173,6 +176,7 @@ class _ToolItems(OperatorSink):
         context: ToolContext,
         link: ParentLink,
         config: AgentToolConfig,
+        form: ResultForm | None,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -184,6 +188,7 @@ class _ToolItems(OperatorSink):
         self._path = () if link.parent is None else (*link.parent.source.path, context.call.id)
         self._link = link
         self._config = config
+        self._form = form
         self._admitted = False
         self._run_id: str | None = None
         self._reply: Msg | None = None
@@ -204,7 +209,7 @@ class _ToolItems(OperatorSink):
             self._sink.on_next(ToolNested(self._call, self._placed(event)))
         if own and isinstance(event, (ReasoningChunkEvent, SummaryChunkEvent)) and self._config.forward != "none":
             text = event.text
-            if text and self._config.form is None and not self.disposed:
+            if text and self._form is None and not self.disposed:
                 self._sink.on_next(ToolChunk(self._call, (TextBlock(text),)))
 
     def _record(self, event: Event) -> None:
@@ -253,8 +258,8 @@ class _ToolItems(OperatorSink):
         if reply.pending_calls:
             self._child.wait_for(reply)
             return placeholder_of(call, reply)
-        if self._config.form is not None:
-            return self._config.form(call, reply)
+        if self._form is not None:
+            return self._form(call, reply)
         reason = reply.generate_reason
         named = {} if self._child.label is None else {"label": self._child.label}
         metadata = {
