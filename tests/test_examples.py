@@ -34,6 +34,21 @@ EXPECTED = {
         "remembered  assistant: 'The key of ann is [secret], as asked.'",
         "sent        tool: 'app.ini: user=ann key=[secret]'",
     ],
+    "handoffs.py": [
+        "approve transfer_to_refunds? yes, says Ann (Triage is active)",
+        "Refunds: Your money is on its way.",
+        "Refunds: By Friday.",
+        "  assistant: Let me pass you on.",
+    ],
+    "supervisor.py": [
+        "  Engineer: It carries 40 tons.",
+        "Boss: Built in 1911, it carries 40 tons. (model_stop)",
+        "Boss: Trucks over 30 tons need a permit (section 12, paragraph 3). (return_direct)",
+    ],
+    "goal_loop.py": [
+        "done after 2 rounds: It was the sign. I mended it.",
+        "feedback: ... AssertionError: add(2, 3) is -1",
+    ],
     "guardrails.py": [
         "  remembered 'Let us talk about servers.'",
         "  shown 'The key is [secret removed], as asked. Keep it.'",
