@@ -113,6 +113,7 @@ class MemberTool(ChildTool):
         """What the member is asked for in every step, instead of the output that the pipeline's caller requests."""
         self.fresh = fresh or isinstance(agent, FunctionAgent)
         """True if each step is a conversation of its own."""
+        self.own_tools = self.agent_toolkit is not None
 
     def __repr__(self) -> str:
         return f"<MemberTool {self.agent.name}>"

@@ -22,6 +22,7 @@ from agentscope_rx.agent.conversation import Conversation, SubConversation
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.saved_state import SavedState
+from agentscope_rx.agent.sub_agent.agent_tool import MAX_DEPTH
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.models.checks import check_count
 
@@ -42,6 +43,8 @@ class SubAgentLimits:
     def __post_init__(self) -> None:
         for name in ("depth", "at_once", "total"):
             check_count(name, getattr(self, name))
+        if self.depth > MAX_DEPTH:
+            raise ConfigurationError(f"SubAgentLimits.depth must be at most {MAX_DEPTH}, not {self.depth}.")
         share = cast("object", self.share)
         if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1):
             raise ConfigurationError(f"SubAgentLimits.share must be more than 0 and at most 1, not {share!r:.60}.")

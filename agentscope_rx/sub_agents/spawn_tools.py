@@ -160,9 +160,11 @@ class _SpawnTool(ChildTool):
     effects = Effects()
     background: Background | None = Background(after=seconds_of)
 
-    def __init__(self, calls: SubAgentCalls, *, read_only: bool) -> None:
+    def __init__(self, calls: SubAgentCalls, *, declared: bool) -> None:
         self._calls = calls
-        self.read_only = read_only
+        # what they do is asked about call by call, unless an agent does it that others have made
+        self.read_only = declared
+        self.own_tools = not declared
         self.execution_config: ExecutionConfig | None = ExecutionConfig(timeout=None)
 
     @property

@@ -108,11 +108,10 @@ class SubagentsHook(Hook):
         self._last = SubAgents()
         self._agents: dict[str, tuple[ref[ReActAgent], bool]] = {}
         calls = SubAgentCalls(self.sub_agents, SubAgentFactory(self, hooks), self.limits, forward)
-        # what they do is asked about call by call, unless an agent does it that others have made
-        plain = self.catalog.is_declared
+        declared = self.catalog.is_declared
         self._tools: tuple[Tool, ...] = (
-            AgentSpawn(calls, read_only=plain),
-            AgentSend(calls, read_only=plain),
+            AgentSpawn(calls, declared=declared),
+            AgentSend(calls, declared=declared),
             AgentList(calls),
         )
 

@@ -166,7 +166,9 @@ def test_the_rounds_of_one_call_are_bounded():
 
 
 @pytest.mark.parametrize(
-    "options", [{"depth": 0}, {"at_once": 0}, {"total": 1.5}, {"share": 0}, {"share": 2}, {"share": True}], ids=str
+    "options",
+    [{"depth": 0}, {"depth": 17}, {"at_once": 0}, {"total": 1.5}, {"share": 0}, {"share": 2}, {"share": True}],
+    ids=str,
 )
 def test_a_limit_without_meaning_is_refused(options: dict[str, float]):
     with pytest.raises(ConfigurationError):

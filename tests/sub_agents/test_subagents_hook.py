@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
-from agentscope_rx import Approve, InMemorySession, ReActAgent, ToolUseBlock
+from agentscope_rx import Approve, InMemorySession, ReActAgent, RuntimeContext, ToolUseBlock
 from agentscope_rx.context_policy import CompactionHook
-from agentscope_rx.errors import ConfigurationError, DuplicateToolError
+from agentscope_rx.errors import ConfigurationError, DeadlineError, DuplicateToolError, InvalidInputError
 from agentscope_rx.events import Event, PostCallEvent
 from agentscope_rx.hooks import Hook
-from agentscope_rx.sub_agents import GENERAL_PURPOSE, SubAgent, SubagentsHook, WorkspaceSubAgents
+from agentscope_rx.sub_agents import (
+    GENERAL_PURPOSE,
+    SubAgent,
+    SubAgentScan,
+    SubagentsHook,
+    SubAgentSource,
+    WorkspaceSubAgents,
+)
 from agentscope_rx.sub_agents.wording import INSTRUCTION, listed
-from agentscope_rx.testing import ScriptedModel, call, check_hook, run_virtual
+from agentscope_rx.testing import ScriptedModel, call, check_hook, check_tool, collect_dropped, run_virtual
 from tests.agent.parts import remembered
 from tests.agent.sub.parts import assert_all_whole, child_of
 from tests.sub_agents.parts import FAILED, Log, assert_free, boss, declare, helper, listing, model_of, said, send, spawn
@@ -425,3 +433,46 @@ def test_a_hook_without_sub_agents_is_refused():
 
 def test_it_keeps_the_laws_of_hooks():
     check_hook(lambda: SubagentsHook(GENERAL_PURPOSE))
+
+
+class Slow(SubAgentSource):
+    def __init__(self, event: threading.Event) -> None:
+        self.event = event
+
+    def scan(self) -> SubAgentScan:
+        self.event.wait(30)
+        return SubAgentScan()
+
+
+def test_a_source_that_hangs_does_not_hold_the_call():
+    event = threading.Event()
+    agent = boss(SubagentsHook(helper("x"), Slow(event), timeout=0.05), spawn("s"), "Hello.")
+    with collect_dropped() as dropped:
+        try:
+            assert agent.call("Hi.").run().text == "Hello."
+        finally:
+            event.set()
+    assert {type(each) for each in dropped} == {DeadlineError}
+    assert "did not finish within 0.05 s" in str(dropped[0])
+    assert "There are: none at all" in said(agent)["s"][1]
+
+
+def test_the_tool_that_lists_keeps_the_laws_of_tools():
+    check_tool(SubagentsHook(GENERAL_PURPOSE).tools()[2], arguments={}, invalid={"x": 1})
+
+
+def _endless() -> ReActAgent:
+    return ReActAgent("Far", ScriptedModel("Here.", repeat=True))
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_arguments_of_the_caller_name_tools_below(ready: bool):
+    """Those of a ready agent are not known at the top; those of declared ones are tools of the parent."""
+    context = RuntimeContext(tool_arguments={"wrte": {"path": "x"}})
+    declared = SubAgent("r", "Is ready.", agent=_endless()) if ready else helper()
+    agent = boss(SubagentsHook(declared), "Done.", tools=[Log()])
+    if ready:
+        assert agent.call("go", context=context).run().text == "Done."
+    else:
+        with pytest.raises(InvalidInputError, match="wrte"):
+            agent.call("go", context=context).run()

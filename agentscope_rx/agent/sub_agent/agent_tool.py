@@ -242,7 +242,7 @@ def digits_of(agent: str) -> str:
 
 
 def sub_agent_tools(toolkit: Toolkit) -> frozenset[str] | None:
-    """The names of the tools of all sub-agents in the toolkit, and of theirs; None if an agent is not made yet."""
+    """The names of the tools of all sub-agents in the toolkit, and of theirs; None if one is not known yet."""
     names: set[str] = set()
     seen: set[int] = set()
     toolkits = [toolkit]
@@ -261,4 +261,6 @@ def sub_agent_tools(toolkit: Toolkit) -> frozenset[str] | None:
             if inner is not None:
                 names.update(inner.names)
                 toolkits.append(inner)
+            elif tool.own_tools and not isinstance(tool, AgentTool):
+                return None
     return frozenset(names)

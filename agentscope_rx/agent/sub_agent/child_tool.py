@@ -15,6 +15,9 @@ from agentscope_rx.tools import Tool, Toolkit
 class ChildTool(Tool):
     """A tool that calls an agent."""
 
+    own_tools: bool = True
+    """False if its agents have no tools but those of the agent that calls it."""
+
     @property
     @abstractmethod
     def agent_toolkit(self) -> Toolkit | None:
