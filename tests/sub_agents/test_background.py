@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agentscope_rx import ReActAgent
+from agentscope_rx import InMemorySession, ReActAgent
 from agentscope_rx.agent.background.hook import BackgroundHook
 from agentscope_rx.events import BackgroundEvent, Event
 from agentscope_rx.sub_agents import SubAgentLimits, SubagentsHook
@@ -143,3 +143,30 @@ def test_it_is_stopped_by_the_tool_of_background_work():
 def _job(request: object) -> str:
     texts = [m for m in request.messages if m.tool_results]  # pyright: ignore[reportAttributeAccessIssue]
     return texts[-1].tool_results[0].metadata["background"]["job"]
+
+
+def test_one_that_another_process_has_lost_goes_on():
+    """It is run again from its own conversation, and its label is still there."""
+    session, log = InMemorySession(), Log()
+
+    async def main() -> None:
+        hooks = [BackgroundHook(wait="leave")]
+        first = helper([call("look", "l", path="x")], [Delay(1000), "never"], tools=["look"])
+        one = boss(first, spawn("s", label="h", timeout_seconds=0), "I go.", tools=[log], hooks=hooks)
+        assert (await one.call("go")).text == "I go."
+        await asyncio.sleep(5)
+        await one.save(session, "k")
+        second = helper("Found.", "More.", tools=["look"])
+        other = boss(second, listing("l"), "I wait.", send("t", "h"), "Done.", tools=[log], hooks=[BackgroundHook()])
+        await other.bind(session, "k", checkpoint="stage")
+        reply = await other.call("and?")
+        assert reply.text == "Done.", [message.text for message in remembered(other)]
+        assert "label: h, agent: helper" in said(other)["l"][1]
+        (end,) = ends(other)
+        assert "status: ok\nlabel: h" in end and "Found." in end
+        assert said(other)["t"][1].endswith("More.") and log.done == ["look x"]
+        assert_free(other)
+        one.background().stop()
+        await one.idle()
+
+    run_virtual(main())
