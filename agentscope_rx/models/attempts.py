@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from agentscope_rx.errors import ModelError, ModelTimeoutError
+from agentscope_rx.models.logs import log_retry
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
-from agentscope_rx.reactive import Flow, catch, defer, retry, throw, timeout
+from agentscope_rx.reactive import Attempt, Flow, catch, defer, retry, throw, timeout
 from agentscope_rx.reactive.kernel.flow import Operator
 
 T = TypeVar("T")
@@ -45,7 +46,11 @@ def attempts(attempt: Callable[[], Flow[T]], config: ExecutionConfig | None, mod
     """
     merged = (config or ExecutionConfig()).over(MODEL_DEFAULTS)
     bounded = defer(attempt).pipe(attempt_deadlines(merged, model, provider))
-    tried = bounded.pipe(retry(merged.policy())) if merged.retries else bounded
+
+    def failed(attempt: Attempt) -> None:
+        log_retry(model, attempt.number, attempt.delay, attempt.error)
+
+    tried = bounded.pipe(retry(merged.policy(), failed=failed)) if merged.retries else bounded
     limit = merged.limit("total_timeout")
     whole = tried if limit is None else tried.pipe(overall_deadline(limit, model, provider))
 

@@ -17,8 +17,9 @@ from agentscope_rx.events import PostActingEvent, PreReasoningEvent
 from agentscope_rx.hooks import hook
 from agentscope_rx.hooks.process_wide import UNTRACED
 from agentscope_rx.models import ExecutionConfig
+from agentscope_rx.models.attempts import attempts
 from agentscope_rx.models.wrappers import CircuitBreaker, FallbackModel, HedgedModel, RateLimitedModel
-from agentscope_rx.reactive import Rate
+from agentscope_rx.reactive import Flow, Rate, just, throw
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from agentscope_rx.testing.scripted_model import Delay
 from agentscope_rx.tracing import add_run_to_logs
@@ -278,3 +279,20 @@ def test_retries_of_tools_are_logged(kept: Kept) -> None:
     (text,) = run_of(kept, "agentscope_rx")
     assert text == "INFO tool flaky: attempt 1 failed, the next begins in 1.0 s: TimeoutError: token=***"
     assert of(kept.of("agentscope_rx")[0], "call_id") == "c1"
+
+
+def test_retries_of_embeddings_and_speech_are_logged(kept: Kept) -> None:
+    tries: list[int] = []
+
+    def attempt() -> Flow[int]:
+        tries.append(1)
+        return throw(BROKEN) if len(tries) < 3 else just(7)
+
+    config = ExecutionConfig(max_attempts=3, wait=wait_fixed(2))
+    assert run_virtual(attempts(attempt, config, "embedder", "custom")) == 7
+    texts = kept.texts("agentscope_rx.models")
+    assert [text.split(" failed")[0] for text in texts] == [
+        "INFO model embedder: attempt 1",
+        "INFO model embedder: attempt 2",
+    ]
+    assert all(SECRET not in text for text in texts)

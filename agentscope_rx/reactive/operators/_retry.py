@@ -92,9 +92,11 @@ def retry(
     notice: Callable[[Attempt], T] | None = None,
     shows: Callable[[T], bool] | None = None,
     empty: Callable[[], Exception] | None = None,
+    failed: Callable[[Attempt], object] | None = None,
 ) -> Callable[[Observable[T]], Flow[T]]:
     """Subscribes again after each error that the policy retries, and emits `notice(attempt)` before each wait.
 
+    `failed(attempt)` is called before each wait, too, such as to log it; it emits nothing.
     Only values for which `shows` is true count as emitted; all of them if it is not given. With `empty`, an attempt
     that completes without such a value has failed with `empty()`.
 
@@ -102,7 +104,7 @@ def retry(
     Cancels: the attempt in progress, or the wait.
     """
 
-    return partial(Producer, partial(_Retry, policy, notice, shows, empty))
+    return partial(Producer, partial(_Retry, policy, notice, shows, empty, failed))
 
 
 class _History(str):
@@ -115,6 +117,7 @@ class _Retry(OperatorSink, Generic[T]):
     __slots__ = (
         "_emitted",
         "_empty",
+        "_failed",
         "_failures",
         "_history",
         "_notice",
@@ -134,6 +137,7 @@ class _Retry(OperatorSink, Generic[T]):
         notice: Callable[[Attempt], T] | None,
         shows: Callable[[T], bool] | None,
         empty: Callable[[], Exception] | None,
+        failed: Callable[[Attempt], object] | None,
         sink: Sink[T],
         scope: Scope,
     ) -> None:
@@ -146,6 +150,7 @@ class _Retry(OperatorSink, Generic[T]):
         self._notice = notice
         self._shows = shows
         self._empty = empty
+        self._failed = failed
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
         self._failures = 0
@@ -191,14 +196,18 @@ class _Retry(OperatorSink, Generic[T]):
             return
         self._history.append(f"{type(error).__name__}: {error}")
         self._waited += delay
-        if self._notice is not None:
+        if self._notice is not None or self._failed is not None:
+            attempt = Attempt(self._failures, delay, error, self._emitted)
             try:
-                notice = self._notice(Attempt(self._failures, delay, error, self._emitted))
+                if self._failed is not None:
+                    self._failed(attempt)
+                notices = () if self._notice is None else (self._notice(attempt),)
             except Exception as failure:
                 failure.__cause__ = error
                 self._sink.on_error(failure)
                 return
-            self._sink.on_next(notice)
+            for notice in notices:
+                self._sink.on_next(notice)
         if not self.disposed:
             # through the loop also without delay: an attempt that fails at once must not nest in the one before
             self._timer = self._scope.call_later(delay, self._attempt)
