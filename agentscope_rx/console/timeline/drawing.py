@@ -100,7 +100,7 @@ def timeline_lines(timeline: Timeline, look: Look | None = None) -> Iterator[Lin
     for lanes in _clusters(timeline.lanes):
         if last is not None:
             yield from _between(lanes[0], last)
-        last = max(each.last for lane in lanes for each in lane.walk())
+        last = max(map(_extent, lanes))
         yield from _cluster(timeline, lanes, last, look, columns)
     if timeline.omitted:
         yield [Cell(f"... and {counted(timeline.omitted, 'run')} more", "dim")]
@@ -119,9 +119,14 @@ def _clusters(lanes: Sequence[Lane]) -> Iterator[list[Lane]]:
             yield found
             found = []
         found.append(lane)
-        last = max(last, lane.last) if len(found) > 1 else lane.last
+        last = max(last, _extent(lane)) if len(found) > 1 else _extent(lane)
     if found:
         yield found
+
+
+def _extent(lane: Lane) -> float:
+    """The end of a lane with the work in the background that goes on behind it."""
+    return max(each.last for each in lane.walk())
 
 
 def _between(lane: Lane, last: float) -> Iterator[Line]:

@@ -150,11 +150,15 @@ class RunNode(Node):
     """The model call in progress."""
     calls: dict[str, Node] = field(default_factory=dict[str, Node])
     """By id: the tool calls of which the result is not stored yet."""
+    jobs: dict[str, RunNode] = field(default_factory=dict[str, "RunNode"])
+    """By the id of the call that began it: work in the background."""
     hubs: dict[str, Node] = field(default_factory=dict[str, Node])
     inside: dict[tuple[str, ...], RunNode] = field(default_factory=dict[tuple[str, ...], "RunNode"])
     """By path: the runs inside that have not ended."""
     left: WaitKind = "caller"
     """What its pending calls wait for."""
+    pending: dict[str, str] = field(default_factory=dict[str, str])
+    """The names of its pending calls, those of sub-agents included, by their ids."""
     omits: bool = False
     """True if the lane itself is left out."""
 

@@ -79,8 +79,8 @@ class TimelineFold:
         self._tally = Tally(prices)
         self.events = 0
         """How many events were added, of the run that is selected."""
-        self._jobs: dict[tuple[str, str], RunNode] = {}
-        """By agent and job: the work in the background that goes on."""
+        self._jobs: dict[str, RunNode] = {}
+        """By id: work in the background and the runs in it, which may go on in the stream of a later run."""
         self.runs: dict[str, str] = {}
         """The ids of the runs that were seen, the first thousand, with the names of their agents."""
 
@@ -101,7 +101,11 @@ class TimelineFold:
                 # of `observe`, which belongs to no run
                 return
             path = ("", event.hub)
+        elif self._jobs:
+            path = self._in_job(path)
         run = self._tree.run_of(event, path, at)
+        if self._jobs and run.parent is not None and run.parent.kind == "job":
+            self._jobs.setdefault(event.run_id, run)
         if step is not None:
             step(self, run, event, at)
         around: Node | None = run
@@ -148,19 +152,17 @@ class TimelineFold:
     # --- runs -------------------------------------------------------------------------------------------------------
 
     def _pre_call(self, run: RunNode, event: PreCallEvent, at: float) -> None:
+        left = (self._waiting.pop((event.agent, call.id), None) for call in event.pending)
+        earlier = next((each for each in left if each is not None), None)
+        pending = {call.id: call.name for call in event.pending} if earlier is None else earlier.pending
         if event.input:
             run.text = one_line(shortened(event.input[-1].text, 2 * MAX_TEXT), MAX_TEXT)
         elif event.answers:
-            names = {call.id: call.name for call in event.pending}
-            said = (f"{each.type}: {names.get(each.call_id, each.call_id)}" for each in event.answers)
+            said = (f"{each.type}: {pending.get(each.call_id, each.call_id)}" for each in event.answers)
             run.text = one_line(", ".join(said), MAX_TEXT)
-        if run.parent is None and event.pending:
-            left = [self._waiting.pop((event.agent, call.id), None) for call in event.pending]
-            earlier = next((each for each in left if each is not None), None)
-            if earlier is not None and earlier.end is not None:
-                names = ", ".join(dict.fromkeys(name_of(call.name) for call in event.pending))
-                run.wait(earlier.left, min(earlier.end, at), at, names)
-                self._tally.between += max(0.0, at - earlier.end)
+        if earlier is not None and earlier.end is not None and run.parent is None:
+            run.wait(earlier.left, min(earlier.end, at), at, one_line(", ".join(dict.fromkeys(pending.values()))))
+            self._tally.between += max(0.0, at - earlier.end)
         if event.resumes is not None:
             lost = self._tree.find((event.resumes.run_id,))
             run.text = run.text or f"goes on from the lost run {name_of(event.resumes.run_id)}"
@@ -177,7 +179,9 @@ class TimelineFold:
         pending = event.message.pending_calls
         if pending and run.parent is None:
             run.left = _WAITS_FOR.get(reason, "caller")
-            for call in pending:
+            run.pending = {call.id: call.name for call in pending}
+            for call in event.message.tool_calls:
+                # those of sub-agents, and the calls that run these
                 self._waiting[event.agent, call.id] = run
             while len(self._waiting) > KEPT_RUNS:
                 del self._waiting[next(iter(self._waiting))]
@@ -276,6 +280,8 @@ class TimelineFold:
     # --- tool calls -------------------------------------------------------------------------------------------------
 
     def _pre_acting(self, run: RunNode, event: PreActingEvent, at: float) -> None:
+        if _is_of_job(run, event):
+            return
         again = run.calls.pop(event.tool_use.id, None)
         if again is not None:
             self._end_step(again, at, "interrupted")
@@ -289,16 +295,17 @@ class TimelineFold:
         return node
 
     def _acting_chunk(self, run: RunNode, event: ActingChunkEvent, at: float) -> None:
-        call = run.calls.get(event.tool_use.id)
-        if run.kind == "job" and call is None:
-            # progress of the work itself
+        if _is_of_job(run, event):
             return
+        call = run.calls.get(event.tool_use.id)
         if call is None:
             call = self._begin_call(run, event, event.tool_use, at)
         if event.is_last:
             self._end_call(call, event.chunk, event.queued, at)
 
     def _post_acting(self, run: RunNode, event: PostActingEvent, at: float) -> None:
+        if _is_of_job(run, event):
+            return
         # one that was not run, such as a rejected call, has no beginning
         call = run.calls.get(event.tool_use.id) or self._begin_call(run, event, event.tool_use, at)
         del run.calls[event.tool_use.id]
@@ -348,25 +355,48 @@ class TimelineFold:
         if job.end is None:
             self._end_run(job, at, states.get(event.state, "interrupted"))
             self._tally.step(job)
-        self._jobs.pop((event.agent, event.job), None)
 
     def _job_of(self, run: RunNode, event: BackgroundEvent, at: float) -> RunNode:
         """The lane of work in the background, which may have begun in another run."""
-        job = run if run.path[-1:] == (event.job,) else self._jobs.get((event.agent, event.job))
+        job = run if run.path[-1:] == (event.job,) else self._jobs.get(event.job)
         path = (*run.path, event.tool_use.id, event.job)
         job = job or self._tree.find(path)
         if job is None:
-            job = RunNode("job", "", "", at, run, path=path, last=at, agent=event.agent, depth=run.depth + 1)
+            call = run.calls.get(event.tool_use.id)
+            job = RunNode("job", "", "", at, run, path=path, last=at, agent=event.agent)
             self._tree.add(job)
+            run.jobs[event.tool_use.id] = job
+            if call is not None:
+                self._go_on_as(job, run, call)
         job.kind, job.name, job.id = "job", name_of(event.tool_use.name), name_of(event.job)
         job.text = job.text or shortened(arguments(event.tool_use), MAX_TEXT)
-        if event.state in ("started", "promoted"):
-            self._jobs[event.agent, event.job] = job
+        self._jobs[event.job] = job
+        if len(self._jobs) > KEPT_RUNS:
+            del self._jobs[next(iter(self._jobs))]
         return job
+
+    def _go_on_as(self, job: RunNode, run: RunNode, call: Node) -> None:
+        """A call goes on as work in the background, which counts in its place, and which runs inside now belong to."""
+        job.begin, job.nests, call.nests = call.begin, call.nests, True
+        job.lanes = [each for each in call.lanes if each.kind == "run"]
+        call.lanes = [each for each in call.lanes if each.kind != "run"]
+        for path, inner in tuple(run.inside.items()):
+            if inner.parent is call:
+                inner.parent = job
+                job.inside[path] = run.inside.pop(path)
+                self._jobs[inner.path[-1]] = inner
+
+    def _in_job(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """The path with the run that began a job in place of the one in whose stream the job goes on."""
+        for place in range(len(path) - 1, 1, -1):
+            job = self._jobs.get(path[place])
+            if job is not None:
+                return (*job.path, *path[place + 1 :])
+        return path
 
     def _input(self, run: RunNode, event: InputEvent, at: float) -> None:
         for message in event.input:
-            run.mark("input", at, one_line(shortened(message.text, 2 * MAX_TEXT), MAX_TEXT))
+            run.mark("input", at, one_line(shortened(message.text, MAX_TEXT), 80))
 
     def _planned(self, run: RunNode, event: PlanEvent, at: float) -> None:
         run.mark("plan", at, shortened(plan_line(event), MAX_TEXT))
@@ -404,6 +434,11 @@ def timeline_of(
 def _error(kind: str, text: str) -> str:
     said = one_line(shortened(text, 2 * MAX_TEXT), MAX_TEXT)
     return f"{name_of(kind)}: {said}" if kind and said else said or name_of(kind)
+
+
+def _is_of_job(run: RunNode, event: PreActingEvent | ActingChunkEvent | PostActingEvent) -> bool:
+    """True for an event of work in the background itself, which is no call inside."""
+    return run.kind == "job" and event.tool_use.id == run.path[-2]
 
 
 def _state_of(result: ToolResultBlock) -> LaneState:

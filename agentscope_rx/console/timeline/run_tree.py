@@ -119,12 +119,12 @@ class RunTree:
         self._families.get(run.path[0], {}).pop(run.path, None)
 
     def _around(self, path: tuple[str, ...]) -> Node | None:
-        """The lane around a run: the call that runs it, else the next run around it."""
+        """The lane around a run: the job or the call that runs it, else the next run around it."""
         family: Mapping[tuple[str, ...], RunNode] = self._families.get(path[0], {})
         for length in range(min(len(path) - 1, 2 * _MAX_NESTING), 0, -1):
             outer = family.get(path[:length])
             if outer is not None and outer.depth < _MAX_NESTING:
-                around = outer.calls.get(path[length], outer)
+                around = outer.jobs.get(path[length]) or outer.calls.get(path[length]) or outer
                 around.nests = True
                 return around
         return None

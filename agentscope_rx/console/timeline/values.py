@@ -148,7 +148,8 @@ class Totals:
 
     `elapsed` is the time in which at least one run was in progress:
     elapsed = models + tools + waiting - overlap + other. `overlap` is what steps at the same time have saved, `other`
-    the time of no step: hooks, memory, slow readers. A tool call that runs a sub-agent counts by the steps inside.
+    the time of no step: hooks, memory, slow readers. A tool call that runs a sub-agent counts by the steps inside; one
+    that goes on in the background counts as that work.
     """
 
     elapsed: float = 0.0
