@@ -150,8 +150,8 @@ def at_end(record: Record) -> Attributes:
     elif isinstance(record, ToolRecord):
         if record.queued > 0:
             given[names.QUEUED] = record.queued
-        if record.retries:
-            given[names.ATTEMPT] = len(record.retries) + 1
+        if record.attempts > 1:
+            given[names.ATTEMPT] = record.attempts
         if record.kind is not None:
             given[names.RESULT] = record.kind.value
     elif isinstance(record, RunRecord):

@@ -199,7 +199,8 @@ class _ToolProbe(Probe[ToolEvent]):
         elif kind is ToolBegun:
             self._record.queued = cast("ToolBegun", value).queued
         elif kind is ToolRetry:
-            self._record.retries.append(cast("ToolRetry", value))
+            # (its error is not kept: it holds the frames that hold the objects of the run)
+            self._record.attempts += 1
 
     def end(self, outcome: Outcome, error: Exception | None) -> None:
         self._tracer.end(self._record, outcome, error)

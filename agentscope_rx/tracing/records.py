@@ -21,7 +21,6 @@ from agentscope_rx.messages import ChatUsage, GenerateReason, Msg, ToolResultBlo
 from agentscope_rx.models.probing import AttemptRequest
 from agentscope_rx.models.response import FinishReason
 from agentscope_rx.reactive import Outcome
-from agentscope_rx.tools.calls.signals import ToolRetry
 
 
 @dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
@@ -138,7 +137,7 @@ class ToolRecord(Record):
     request: ToolRequest = field(repr=False)
     queued: float = 0.0
     """Seconds that it has waited for limits before it began."""
-    retries: list[ToolRetry] = field(default_factory=list[ToolRetry], repr=False)
+    attempts: int = 1
     result: ToolResultBlock | None = field(default=None, repr=False)
     """None if it was interrupted, disposed of, or has failed by a hook."""
 

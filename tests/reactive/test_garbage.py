@@ -46,6 +46,7 @@ from agentscope_rx.reactive import (
     using,
 )
 from agentscope_rx.testing import collect_dropped
+from tests.reactive.catalogue import SeesItems
 from tests.support.garbage import left_to_the_collector
 
 
@@ -101,6 +102,7 @@ OPERATORS: dict[str, Callable[[Flow[Any]], Flow[Any]]] = {
     "retry": lambda source: source.pipe(retry(TWICE)),
     "shielded": lambda source: shield(source),
     "probed": lambda source: source.pipe(probed(Probe)),
+    "probed, items": lambda source: source.pipe(probed(SeesItems)),
     "take_until": lambda source: source.pipe(take_until(OneShotEvent(), grace=5)),
     "through": lambda source: source.pipe(transform_type(int, ops.map(lambda item: item))),
     "through ours": lambda source: source.pipe(transform_type(int, flat_map_iterable(lambda item: (item, item)))),

@@ -136,6 +136,8 @@ class _Probed(OperatorSink, Generic[T]):
     def _end(self, outcome: Outcome, error: Exception | None = None) -> None:
         probe, self._probe = self._probe, None
         if probe is not None:
+            # a bound method of this object would keep it for the garbage collector
+            self.on_next = self._sink.on_next  # pyright: ignore[reportAttributeAccessIssue]
             try:
                 probe.end(outcome, error)
             except Exception as failure:
