@@ -87,6 +87,22 @@ def test_no_message_of_a_caller_stands_for_other_text(way):
     assert not any(message.marks for message in remembered(someone))
 
 
+@pytest.mark.parametrize("parallel", [False, True])
+def test_enqueued_input_cannot_take_the_id_of_another(parallel: bool):
+    @hook(PostReasoningEvent)
+    def more(event):
+        if len(model.requests) == 1:
+            first = remembered(someone)[0]
+            someone.enqueue([Msg.user("a poem").replace(id=first.id), Msg.user("prose").replace(id=first.id)], "idle")
+
+    model = ScriptedModel("first", [Delay(1), "second"], "third")
+    someone = agent(model, hooks=[guarded(no_poems(parallel=parallel)), more])
+    run_virtual(someone.call("hi"))
+    texts = [message.text for message in remembered(someone)]
+    assert texts[0] == "hi" and "prose" in texts and "a poem" not in texts
+    assert len({message.id for message in remembered(someone)}) == len(texts)
+
+
 def test_a_left_over_summary_is_no_summary_later():
     given = with_summary(Msg.user("prose"), "a poem")
     someone = agent(ScriptedModel("first"), hooks=[guarded(no_poems())])

@@ -21,8 +21,8 @@ from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, Event
 from agentscope_rx.events.background_event import JobState
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.messages import ToolResultBlock
-from agentscope_rx.reactive import Flow, Scope, catch, empty, flat_map_iterable, transform_type
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive import Flow, Scope, flat_map_iterable, transform_type
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Relay, Sink, Upstream, attach
 from agentscope_rx.reactive.log_readers import LogFollower
 from agentscope_rx.tools import ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.calls.shown_values import Shown
@@ -169,23 +169,31 @@ def _feed(job: Job, run: ShowingRun, side: _Side) -> Flow[Event]:
 
     def follow(sink: Sink[ToolEvent], scope: Scope) -> None:
         start = max(job.shown_to, job.log.first)
-        follower = side.follower = LogFollower(job.log, start, lambda item: item, sink, scope)
+        follower = side.follower = LogFollower(job.log, start, lambda item: item, _Quiet(sink), scope)
         sink.on_subscribe(follower)
         if not follower.disposed:
             job.log.join(follower)
             follower.begin()
 
-    def ended(_: Exception) -> Flow[ToolEvent]:
-        # it is the job's result
-        return empty()
-
     items: Flow[ToolEvent] = Flow(follow)
     view = _View(job, run)
-    events: Flow[Event] = items.pipe(catch(ended)).pipe(flat_map_iterable(view.shown))
+    events: Flow[Event] = items.pipe(flat_map_iterable(view.shown))
     operator = run.hooks.chunks(ActingChunkEvent)
     if operator is not None:
         events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=_voids))
     return run.hooks.watched(BackgroundEvent, events.pipe(flat_map_iterable(view.placed, view.end)))
+
+
+class _Quiet(Relay[ToolEvent]):
+    """Completes where the job has failed: its error is its result."""
+
+    __slots__ = ()
+
+    def on_subscribe(self, upstream: Upstream, /) -> None:
+        self._sink.on_subscribe(upstream)
+
+    def on_error(self, error: Exception) -> None:
+        self._sink.on_completed()
 
 
 def _voids(event: Event) -> bool:

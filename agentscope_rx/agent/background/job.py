@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from agentscope_rx.events import EventSource
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, OneShotEvent, Scope, from_callable, just, on_loop, then
+from agentscope_rx.reactive import Flow, OneShotEvent, Scope, SourceCancelledError, from_callable, just, on_loop, then
 from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.kernel.runtime import runtime
 from agentscope_rx.reactive.log_readers import LogFollower
@@ -155,13 +155,22 @@ class Job:
         last = log.values[-1] if log.values else None
         if isinstance(last, ToolResultBlock):
             self.result = last
-        self.state, self.result = self._outcome(self.result)
+        if self._is_cut_off:
+            # the loop shuts down: it is saved as in progress, and the next run decides
+            self._on_end, self.state = None, "stopped"
+        else:
+            self.state, self.result = self._outcome(self.result)
         # its clean-up may take longer: the loop holds it until then
         keeper = runtime()
         log.scope.work.when_idle(lambda: keeper.release(self))
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end(self)
+
+    @property
+    def _is_cut_off(self) -> bool:
+        error = None if self.result is not None or self.state == "stopped" else self.log.failure()
+        return isinstance(error, SourceCancelledError) and error.__cause__ is None
 
     def _outcome(self, found: ToolResultBlock | None) -> tuple[WorkState, ToolResultBlock]:
         call = self.call

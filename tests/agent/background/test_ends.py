@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -300,5 +302,46 @@ def test_a_shared_run_holds_its_jobs_events():
         assert states(events) == ["started", "completed"] and events[-1].type == "post_call"
         again = [event async for event in run.events(from_seq=events[8].seq)]
         assert again == events[8:]
+
+    run_virtual(main())
+
+
+def test_the_end_of_the_loop_leaves_the_work_in_doubt():
+    one = friday(use("work", seconds=60), "I go.", "x", "y", wait="leave")
+
+    async def go() -> None:
+        await one.call("go")
+
+    asyncio.run(go())
+    assert RUNS == ["w begun", "w cancelled"] and not one.background().in_progress
+    run_virtual(one.call("and?"))
+    assert [state for state, _ in run_virtual(ends_in(one))] == ["in_doubt"]
+
+
+def test_an_exit_in_the_background_is_a_failure_of_the_job():
+    async def main():
+        @tool(background=True)
+        async def leave() -> str:
+            await asyncio.sleep(1)
+            raise SystemExit(3)
+
+        one = friday(use("leave"), "I wait.", "x", tools=[leave])
+        await one.call("go")
+        ((state, text),) = await ends_in(one)
+        assert state == "failed" and "SystemExit" in text
+
+    run_virtual(main())
+
+
+def test_nothing_keeps_a_conversation_whose_work_has_ended():
+    async def main():
+        one = friday(*[use("work"), "I wait.", "x"] * 2)
+        memory = InMemoryMemory()
+        await one.call("go", memory=memory)
+        gone = ref(memory)
+        del memory
+        await asyncio.sleep(1)
+        gc.collect()
+        assert gone() is None
 
     run_virtual(main())

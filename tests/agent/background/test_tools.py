@@ -324,3 +324,17 @@ def test_a_sub_agent_goes_on_in_another_process():
 
 def _helper(*turns: Any) -> Any:
     return ReActAgent("Helper", ScriptedModel(*turns)).as_tool("helper")
+
+
+def test_work_in_progress_outlives_checkpoints_within_runs():
+    async def main():
+        session, runs = InMemorySession(), list[str]()
+        one = saved(session, use("work"), "I go.", tools=[counted(runs)], checkpoint="stage")
+        await one.call("go")
+        await one.background().drained()
+        two = saved(session, "x", "y", tools=[counted(runs)], checkpoint="stage")
+        assert states(await events_of(two, "and?")) == ["in_doubt"]
+        three = saved(session, "x", tools=[counted(runs)], checkpoint="stage")
+        assert states(await events_of(three, "more")) == [] and runs == ["w"]
+
+    run_virtual(main())
