@@ -127,8 +127,11 @@ class Jobs:
         self._show(job)
 
     def _ended(self, job: Job) -> None:
-        if self.on_ended is not None:
-            self.on_ended(job)
+        try:
+            if self.on_ended is not None:
+                self.on_ended(job)
+        except Exception as error:
+            report_dropped(error, f"the end of {job}")
         self._given[job.id] = None
         self._record(job)
         if not self._give(job) and self.on_settled is not None:

@@ -10,7 +10,7 @@ import pytest
 from agentscope_rx import BackgroundHook, InMemorySession, ReActAgent, ToolContext, hook, tool
 from agentscope_rx.events import InputEvent, PostActingEvent
 from agentscope_rx.guardrails import UntrustedResults
-from agentscope_rx.messages import Msg, ToolResultBlock
+from agentscope_rx.messages import Msg, ToolResultBlock, ToolResultKind
 from agentscope_rx.testing import Delay, ScriptedModel, ScriptedRequest, run_virtual
 from tests.agent.background.parts import RUNS, agent, ends_in, events_of, states, use, work
 from tests.agent.parts import assert_whole
@@ -149,6 +149,25 @@ def test_a_sub_agent_takes_messages():
         assert "second" in text
         assert one.conversation().children is not None
         assert [child.call_id for child in one.conversation().children.all] == [None]
+
+    run_virtual(main())
+
+
+def test_a_sub_agent_cannot_wait_for_an_answer():
+    async def main():
+        @tool(requires_approval=True)
+        async def risky() -> str:
+            return "x"
+
+        helper = ReActAgent("Helper", ScriptedModel([Delay(2), use("risky", "r")], "never"), tools=[risky])
+        one = boss(helper, use("helper", message="go"), "so", "x")
+        await one.call("go")
+        ((state, text),) = await ends_in(one)
+        assert state == "failed" and "In the background it cannot" in text
+        (child,) = one.conversation().children.all  # type: ignore[union-attr]
+        assert child.call_id is None and child.memory is not None
+        (result,) = (await child.memory.get())[-1].tool_results
+        assert result.id == "r" and result.kind is ToolResultKind.REJECTED
 
     run_virtual(main())
 
