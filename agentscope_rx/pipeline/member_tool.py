@@ -191,7 +191,9 @@ class MemberTool(ChildTool):
 
     def _memory(self, child: SubConversation, host: Run) -> Flow[Memory]:
         """The memory of the member in this conversation, with what was loaded for it."""
-        own = not self.fresh and host.memory is self._pipeline.memory
+        return self._thawed(child, own=not self.fresh and host.memory is self._pipeline.memory)
+
+    def _thawed(self, child: SubConversation, *, own: bool) -> Flow[Memory]:
         if not own:
             return thaw_child(child, self.agent, InMemoryMemory)
         memory = self.agent.memory
@@ -206,7 +208,9 @@ class MemberTool(ChildTool):
         pending = child.conversation is not None and child.conversation.pending
         if child.reply is None and child.frozen is None and not pending:
             return empty()
-        return thaw_child(child, self.agent, InMemoryMemory).pipe(
+        children = self._pipeline.conversation().children
+        own = not self.fresh and children is not None and any(each is child for each in children.all)
+        return self._thawed(child, own=own).pipe(
             concat_map(lambda memory: close_pending(self.agent, memory, kind, text))
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentscope_rx import GracefulShutdown, InMemorySession, Msg, ReActAgent, UsageLimits
+from agentscope_rx import GracefulShutdown, InMemorySession, Msg, ReActAgent, UsageLimits, tool
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentShuttingDownError,
@@ -21,7 +21,7 @@ from agentscope_rx.errors import (
 from agentscope_rx.events import PostActingEvent, PostCallEvent, PreActingEvent
 from agentscope_rx.messages import GenerateReason
 from agentscope_rx.pipeline import FanOutPipeline, LoopPipeline, Pipeline, SequentialPipeline
-from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
+from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.pipeline.parts import assert_whole, echo, remembered, says, use
 from tests.support.assertions import assert_prompts_are_whole
 
@@ -295,3 +295,59 @@ def test_a_pipeline_in_a_loop_of_rounds_sees_its_progress():
         assert seen == [[], [["a", "b"]], [["a", "b"], ["a", "b"]]]
 
     run_virtual(main())
+
+
+def test_members_remember_what_was_passed_by_in_another_process():
+    done: list[str] = []
+
+    @tool(requires_approval=True)
+    async def delete(path: str) -> str:
+        """Delete a file."""
+        done.append(path)
+        return "gone"
+
+    def make(*turns: object) -> SequentialPipeline:
+        return SequentialPipeline([says("a", *turns, tools=[delete]), echo("b")])
+
+    async def main() -> None:
+        session = InMemorySession()
+        first = make("Hello.", use("delete", "d", path="x"))
+        await first.bind(session, "s")
+        await first.call("hi")
+        await first.call("delete it")
+        second = make("Never mind.")
+        await second.bind(session, "s")
+        assert len(await second.pending_calls()) == 1
+        assert (await second.call("or not")).text == "b(Never mind.)"
+        a = second.members["a"]
+        assert isinstance(a, ReActAgent) and isinstance(a.model, ScriptedModel)
+        said = [message.text for message in a.model.requests[0].messages if message.text]
+        assert said == ["hi", "Hello.", "delete it", "or not"] and not done
+        assert_prompts_are_whole(a.model)
+        await assert_whole(second.conversation(), remembered(second))
+
+    run_virtual(main())
+
+
+def test_a_slow_subscriber_and_one_that_throws():
+    async def main() -> None:
+        pipeline, agents = nested()
+        seen = 0
+        async for _ in pipeline.stream("x").buffered(1):
+            seen += 1
+            await asyncio.sleep(3)
+        assert seen > 20 and not pipeline.running
+
+        def fail(event: object) -> None:
+            if isinstance(event, PostActingEvent):
+                raise RuntimeError("no")
+
+        pipeline.stream("y").subscribe(fail, lambda error: None)
+        await asyncio.sleep(60)
+        for each in (pipeline, *agents):
+            await each.idle()
+            assert not each.running
+            await assert_whole(each.conversation(), remembered(each))
+
+    with collect_dropped():
+        run_virtual(main())
