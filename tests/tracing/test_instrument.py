@@ -285,6 +285,27 @@ def test_the_interpreters_exit_ends_the_spans() -> None:
     )
 
 
+def test_a_global_provider_may_be_set_later() -> None:
+    ended = python("""
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+        from agentscope_rx import ReActAgent
+        from agentscope_rx.testing import ScriptedModel
+        from agentscope_rx.tracing import instrument
+
+        instrument()
+        agent = ReActAgent("Friday", ScriptedModel("end", repeat=True))
+        agent.call("hi").run()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")))
+        trace.set_tracer_provider(provider)
+        agent.call("hi").run()
+    """)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == ["chat scripted", "reasoning", "invoke_agent Friday"]
+
+
 def test_without_the_extra_the_error_names_it() -> None:
     ended = python("""
         import sys
