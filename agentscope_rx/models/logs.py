@@ -2,8 +2,8 @@
 
 | level   | record                                                                                      |
 |---------|---------------------------------------------------------------------------------------------|
-| WARNING | another model is asked instead; a circuit opens                                             |
-| INFO    | an attempt is made again, or raced by another; a circuit closes; a wait for a limit is over |
+| WARNING | a circuit opens                                                                             |
+| INFO    | an attempt is made again, by another model, too, or raced; a circuit closes; a wait is over |
 | DEBUG   | a request begins to wait for a limit                                                        |
 
 The fields of a record (`model`, `attempt`, `delay`, `error_type`, ...) are attributes of it, for JSON logs. Texts of
@@ -39,7 +39,7 @@ def log_hedge(model: str, after: float) -> None:
 def log_fallback(model: str, following: str, error: BaseException) -> None:
     """A model failed, and the next one is asked."""
     extra = {"model": model, "next_model": following, "error_type": type(error).__name__}
-    LOG.warning("model %s failed, %s is asked instead: %s", model, following, error_text(error), extra=extra)
+    LOG.info("model %s failed, %s is asked instead: %s", model, following, error_text(error), extra=extra)
 
 
 def log_circuit(model: str, failures: int, reset: float | None) -> None:

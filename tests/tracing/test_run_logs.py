@@ -220,8 +220,12 @@ def test_retries_are_logged(kept: Kept) -> None:
 def test_fallbacks_are_logged(kept: Kept) -> None:
     model = FallbackModel(ScriptedModel(BROKEN, model_name="first"), ScriptedModel("hello", model_name="second"))
     run_virtual(ReActAgent("friday", model).call("hi"))
-    texts = [text for text in run_of(kept) if text.startswith("WARNING")]
-    assert len(texts) == 1 and "model first failed, second is asked instead: ModelConnectionError" in texts[0]
+    texts = run_of(kept)
+    assert (
+        len(texts) == 1
+        and texts[0].startswith("INFO")
+        and "model first failed, second is asked instead: ModelConnectionError" in texts[0]
+    )
 
 
 def test_circuits_are_logged(kept: Kept) -> None:
