@@ -17,8 +17,16 @@ from agentscope_rx.console.timeline.drawing import ASCII, UNICODE, Look, timelin
 from agentscope_rx.console.timeline.event_lines import event_line
 from agentscope_rx.console.timeline.scale import Axis, cell_width, fitted, short_number, short_seconds, tick_label
 from agentscope_rx.console.wording import clean
-from agentscope_rx.events import ErrorEvent, Event, HubEvent, PreActingEvent, PreCallEvent, PreReasoningEvent
-from agentscope_rx.messages import Msg, ToolUseBlock
+from agentscope_rx.events import (
+    ActingChunkEvent,
+    ErrorEvent,
+    Event,
+    HubEvent,
+    PreActingEvent,
+    PreCallEvent,
+    PreReasoningEvent,
+)
+from agentscope_rx.messages import Msg, ToolResultBlock, ToolUseBlock
 from tests.console.logs import at, busy_log
 from tests.events.values import events as any_event
 
@@ -128,6 +136,19 @@ def test_runs_at_the_same_time_share_an_axis():
         lines[0].endswith("  2 runs") and "-- 59m 56s later" in lines and any(line.endswith("run c") for line in lines)
     )
     assert len([line for line in lines if " time |" in line]) == 2
+
+
+def test_waits_too_short_to_matter_have_no_words():
+    use = ToolUseBlock("c", "work")
+    result = {"tool_use": use, "chunk": ToolResultBlock("c", "work", "x"), "is_last": True}
+    for queued, shown in ((0.0002, False), (0.2, True)):
+        seen = [
+            at(0, PreCallEvent),
+            at(0, PreActingEvent, tool_use=use),
+            at(1, ActingChunkEvent, queued=queued, **result),
+        ]
+        text = "\n".join(drawn(seen))
+        assert ("queued" in text) == ("waiting" in text) == shown
 
 
 def test_a_file_without_these_characters_gets_others():

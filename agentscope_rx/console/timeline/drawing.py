@@ -25,6 +25,8 @@ from agentscope_rx.messages import ChatUsage
 MIN_BAR = 20
 """The least columns of the bars; a narrower terminal has none."""
 MIN_LABEL = 16
+SHOWN = 0.001
+"""The least seconds of a wait that are worth words."""
 
 _STATES = {"open": "no end yet", "waiting": "waits for an answer"}
 _WAITS = {"approval_required": "approval", "tool_suspended": "a result"}
@@ -250,7 +252,7 @@ def _row(lane: Lane, gutter: str, several: bool) -> _Row:
 
 def _notes(lane: Lane) -> Iterator[Cell]:
     queued = sum(wait.seconds for wait in lane.waits if wait.kind == "queue")
-    if queued:
+    if queued >= SHOWN:
         yield Cell(f"queued {short_seconds(queued)}", "yellow")
     retries = [mark for mark in lane.marks if mark.kind == "retry"]
     delays = [wait for wait in lane.waits if wait.kind == "retry"]
@@ -359,7 +361,7 @@ def legend(timeline: Timeline, look: Look) -> Line:
     marks = {mark.kind for lane in lanes for mark in lane.marks}
     glyphs = look.glyphs
     silent = any(lane.kind == "model" for lane in lanes)
-    waits = any(lane.waited for lane in lanes)
+    waits = any(lane.waited >= SHOWN for lane in lanes)
     words = [f"{glyphs.silent} before the first chunk"] if silent else []
     words += [f"{glyphs.work} at work"]
     words += [f"{glyphs.wait} waiting"] if waits else []
@@ -421,11 +423,11 @@ def _runs(timeline: Timeline) -> str:
 
 def _times(totals: Totals) -> str:
     parts = [f"models {short_seconds(totals.models)}", f"tools {short_seconds(totals.tools)}"]
-    if totals.waiting:
+    if totals.waiting >= SHOWN:
         parts.append(f"waiting {short_seconds(totals.waiting)}")
-    if totals.overlap:
+    if totals.overlap >= SHOWN:
         parts.append(f"at the same time {short_seconds(totals.overlap)}")
-    if totals.other >= 0.001:
+    if totals.other >= SHOWN:
         parts.append(f"other {short_seconds(totals.other)}")
     if totals.between:
         parts.append(f"between runs {short_seconds(totals.between)}")
