@@ -44,6 +44,8 @@ async def main() -> None:
                 print(f"Friday: {event.message.text}")
             case PostCallEvent():
                 print(f"reply: {event.message.text}")
+            case _:
+                pass
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ MAX_LINES = 500
 MAX_NAME = 59
 
 TYPE_CIRCLES = {
+    frozenset({"agent.conversation", "agent.sub_agent.conversations"}),
     frozenset({"console.live", "console.output"}),
     frozenset({"reactive.kernel.bridge", "reactive.kernel.flow"}),
     frozenset({"tools.base", "tools.context"}),

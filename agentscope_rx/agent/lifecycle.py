@@ -13,17 +13,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
-from reactivex import Observable
-
 from agentscope_rx.agent.background.feed import beside
 from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.deadline import in_time, until
 from agentscope_rx.agent.durable.durability import Durability
 from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
 from agentscope_rx.agent.hearing import tell
 from agentscope_rx.agent.input import ParsedInput, check_input_messages, named_as_called
-from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease_of, with_lease
-from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
 from agentscope_rx.agent.run import Done, Run
@@ -33,7 +30,7 @@ from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.snapshot import Snapshot
 from agentscope_rx.agent.sub_agent.pending import without_results
 from agentscope_rx.agent.system_prompt import system_message
-from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
+from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError
 from agentscope_rx.events import ContextEvent, ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.hooks import CallRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
@@ -56,7 +53,6 @@ from agentscope_rx.reactive import (
     shield,
     then,
     throw,
-    timeout,
     using,
 )
 from agentscope_rx.reactive.kernel.observer import Sink, attach
@@ -139,7 +135,7 @@ def _acquire(agent: AgentCore, run: Run, flag: RunningFlag) -> Flow[Run]:
     run.conversation.flags.add(flag)
     entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))
     deadline = None if run.limits is None else run.limits.deadline
-    return entered if deadline is None else entered.pipe(_until(run, deadline, deadline))
+    return entered if deadline is None else entered.pipe(until(run, deadline, deadline))
 
 
 def between_runs(agent: AgentCore, memory: Memory, use: Callable[[Conversation], Flow[T]]) -> Flow[T]:
@@ -250,13 +246,13 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
             _go_on(agent, run, given)
             events = concat(_pre_call(agent, run, given), stages)
             # the deadline of a run that goes on counts what the lost one has taken
-            return events if run.resumed is before else _in_time(run, events)
+            return events if run.resumed is before else in_time(run, events)
 
         return concat(bound(agent, run), defer(go_on))
 
     around = run.hooks.around_call
     events = begin() if around is None else _around_call(around, run, given, begin)
-    events = _in_time(run, events)
+    events = in_time(run, events)
     # `using` holds an error back until the work that it has cut off has ended (tools' clean-up, writes to memory):
     # only then is it known which calls are open
     settled = using(lambda: just(run), lambda _: guarded(run, events), lambda run, ending: None)
@@ -280,38 +276,6 @@ def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Call
     request = CallRequest(source=run.source, input=given.messages, answers=given.answers)
     over = around.over(cast("Flow[object]", defer(begin)), request, lambda: run.calls.admitted)
     return cast("Flow[Event]", over)
-
-
-def _in_time(run: Run, events: Flow[Event]) -> Flow[Event]:
-    limits = run.limits
-    if limits is None or limits.deadline is None:
-        return events
-    return _with_deadline(run, limits, limits.deadline, events)
-
-
-def _with_deadline(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]) -> Flow[Event]:
-    """The events, ended at the deadline. If a summary follows, the work in progress is interrupted before.
-
-    The deadline counts from the beginning of the call, including the time that it has waited for the running flag.
-    """
-
-    def begin() -> Flow[Event]:
-        left = deadline - (run.scope.loop.time() - run.started)
-        if left <= 0:
-            raise RunDeadlineError(run.name, deadline)
-
-        def interrupt() -> None:
-            run.interruption.request(None, InterruptSource.SYSTEM, Cut.DEADLINE)
-
-        if limits.on_limit == "summary":
-            run.timers.append(run.scope.call_later(max(0.0, left - limits.summary_reserve), interrupt))
-        return events.pipe(_until(run, deadline, left))
-
-    return defer(begin)
-
-
-def _until(run: Run, deadline: float, left: float) -> Callable[[Observable[T]], Flow[T]]:
-    return timeout(total=left, error=lambda which, limit: RunDeadlineError(run.name, deadline))
 
 
 # --- the beginning ------------------------------------------------------------------------------------------------

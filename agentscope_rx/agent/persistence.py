@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from agentscope_rx.agent.agent_parts import checked_parts
-from agentscope_rx.agent.conversation import Conversation, SubConversation
+from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.durable.journal import EffectJournal, read_journal
 from agentscope_rx.agent.restoring import apply_ends, restoring
 from agentscope_rx.agent.saved_copy import Binding, Entries, Note, SavedCopy
@@ -31,6 +31,7 @@ from agentscope_rx.agent.saved_state import (
 )
 from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output.pending import saved_output
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
 from agentscope_rx.memory.views import without_transient

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
-from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
+from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.durable.journal import EffectJournal
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.saved_state import (
@@ -18,6 +18,7 @@ from agentscope_rx.agent.saved_state import (
     check_agent,
     read_pending_output,
 )
+from agentscope_rx.agent.sub_agent.conversations import SubConversation, SubConversations
 from agentscope_rx.memory import Memory
 from agentscope_rx.reactive import Flow, just, shield, then
 

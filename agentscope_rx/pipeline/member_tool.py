@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, cast
 
-from agentscope_rx.agent.conversation import SubConversation
 from agentscope_rx.agent.lifecycle import close_pending
 from agentscope_rx.agent.observe import as_observed
 from agentscope_rx.agent.ports import AgentCore
@@ -23,6 +22,7 @@ from agentscope_rx.agent.restoring import thaw_child
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.agent_tool import children_of, tool_name
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.agent.sub_agent.running import AgentToolConfig, run_child
 from agentscope_rx.errors import DeadlineError, SubAgentError, ToolError, ToolSuspend
 from agentscope_rx.memory import InMemoryMemory, Memory

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from agentscope_rx.agent import UsageLimits
-from agentscope_rx.agent.conversation import Conversation, SubConversation
+from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.saved_state import SavedState
 from agentscope_rx.agent.sub_agent.agent_tool import MAX_DEPTH
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.models.checks import check_count
 

@@ -18,13 +18,13 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, cast
 
-from agentscope_rx.agent.conversation import SubConversation, SubConversations
 from agentscope_rx.agent.lifecycle import close_pending
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.restoring import thaw_child
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
+from agentscope_rx.agent.sub_agent.conversations import SubConversation, SubConversations
 from agentscope_rx.agent.sub_agent.running import AgentToolConfig, Forward, run_child
 from agentscope_rx.errors import ToolError
 from agentscope_rx.memory import InMemoryMemory

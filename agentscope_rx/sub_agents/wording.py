@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from agentscope_rx.agent.conversation import SubConversation
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.sub_agents.limits import SPAWN, is_taken
 
 SEND: Final = "agent_send"

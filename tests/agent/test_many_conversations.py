@@ -352,7 +352,7 @@ def test_a_thousand_conversations_leave_nothing():
         gc.collect()
         assert friday.runs == () and conversations(friday) == 0
         left = [each for each in gc.get_objects() if isinstance(each, Conversation)]
-        assert [each for each in left if each._name == "Friday" and each.runs] == []
+        assert [each for each in left if each.name == "Friday" and each.runs] == []
 
     run_virtual(main())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentscope_rx import Agent, InMemoryMemory, Msg, ReActAgent
 from agentscope_rx.agent import Conversation
-from agentscope_rx.agent.conversation import SubConversation
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.testing import Delay, ScriptedModel
 from tests.support.assertions import results_in

@@ -51,6 +51,7 @@ class Job:
         "call",
         "cut",
         "ended_at",
+        "host",
         "id",
         "log",
         "mail",
@@ -85,6 +86,8 @@ class Job:
         self.cut: OneShotEvent = OneShotEvent()
         """Ends the wait for the limits of the tool."""
         self._on_end: Callable[[Job], object] | None = None
+        self.host: object = None
+        """The run that has begun it in this process, until it ends."""
 
     def __repr__(self) -> str:
         return f"<Job {self.id}: {self.call.name} {self.call.id}, {self.state or 'in the foreground'}>"

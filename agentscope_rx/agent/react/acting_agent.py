@@ -18,7 +18,6 @@ from typing import cast
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.background.hook import BackgroundHook
 from agentscope_rx.agent.background.policy import BackgroundPolicy
-from agentscope_rx.agent.conversation import SubConversation
 from agentscope_rx.agent.input import check_answers
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.limits import UsageLimits
@@ -33,6 +32,7 @@ from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.context import ContextStore, RuntimeContext, view_of
 from agentscope_rx.errors import (
     AgentShuttingDownError,

@@ -46,6 +46,7 @@ def background_call(
 
     def make() -> Job:
         job = Job(call, run.source, run.clock(), again)
+        job.host = run
         # an interruption ends its wait in the foreground, not that of a job
         run.interruption.event.listen(lambda: job.state is None and job.cut.fire())
         return job

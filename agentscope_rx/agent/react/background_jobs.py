@@ -15,7 +15,6 @@ from agentscope_rx.agent.background.job import CANNOT_WAIT, Job
 from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.background.policy import BackgroundPolicy
 from agentscope_rx.agent.background.records import JobRecord
-from agentscope_rx.agent.conversation import SubConversations
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.lifecycle import in_its_turn
 from agentscope_rx.agent.ports import AgentCore
@@ -24,6 +23,7 @@ from agentscope_rx.agent.react.background_call import background_call
 from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool, close_child
+from agentscope_rx.agent.sub_agent.conversations import SubConversations
 from agentscope_rx.errors import AgentBusyError, RunEndedError
 from agentscope_rx.events import BackgroundEvent, Event, EventSource
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
@@ -68,8 +68,6 @@ def _connect(jobs: Jobs, agent: AgentCore, run: Run) -> None:
             raise RunEndedError(child.conversation.name, job.id)
         return runs[0].inbox
 
-    toolkit = run.toolkit
-
     def let_go(children: SubConversations, id: str) -> Callable[[], Flow[object]]:
         def free() -> Flow[object]:
             children.let_go(id)
@@ -78,15 +76,16 @@ def _connect(jobs: Jobs, agent: AgentCore, run: Run) -> None:
         return free
 
     def ended(job: Job) -> None:
+        host, job.host = job.host, None
         children = None if (conversation := its()) is None else conversation.children
         if children is None:
             return
         child, id = children.of_call(job.call.id), job.call.id
-        if child is None or child.reply is None:
+        if child is None or child.reply is None or not isinstance(host, Run):
             children.let_go(id)
             return
         # nothing can answer the calls that its sub-agent waits for
-        closed = close_child(child, toolkit, ToolResultKind.REJECTED, CANNOT_WAIT).pipe(then(let_go(children, id)))
+        closed = close_child(child, host, ToolResultKind.REJECTED, CANNOT_WAIT).pipe(then(let_go(children, id)))
         spawn_background(closed, "closing the calls of a sub-agent", loop=job.log.scope.loop)
 
     def settled(job: Job) -> None:

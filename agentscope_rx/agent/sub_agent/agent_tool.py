@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import md5
 from typing import Any, TypedDict, cast
 
-from agentscope_rx.agent.conversation import SubConversation, SubConversations
 from agentscope_rx.agent.lifecycle import close_pending
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.restoring import thaw_child
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
+from agentscope_rx.agent.sub_agent.conversations import SubConversation, SubConversations
 from agentscope_rx.agent.sub_agent.running import AgentToolConfig, Forward, run_child
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.memory import InMemoryMemory, Memory

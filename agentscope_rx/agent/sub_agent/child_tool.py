@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from agentscope_rx.agent.conversation import SubConversation
 from agentscope_rx.agent.run_state import RunState
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.messages import OutputBlock, TextBlock, ToolResultBlock, ToolResultKind
 from agentscope_rx.reactive import Flow, catch, defer, empty
 from agentscope_rx.reactive.kernel.dropped import report_dropped

@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from agentscope_rx.agent.conversation import SubConversation, SubConversations
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.sub_agent.child_tool import headed
+from agentscope_rx.agent.sub_agent.conversations import SubConversation, SubConversations
 from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, SubAgentError, ToolError

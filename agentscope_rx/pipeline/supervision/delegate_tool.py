@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from agentscope_rx.agent.conversation import SubConversation
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, MsgRole
 from agentscope_rx.pipeline.handoff.handoff import texts_only

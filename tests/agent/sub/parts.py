@@ -7,7 +7,7 @@ from typing import Any
 
 from agentscope_rx import Msg, ReActAgent, Toolkit, ToolResultBlock, tool
 from agentscope_rx.agent import Conversation
-from agentscope_rx.agent.conversation import SubConversation
+from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.messages import TextBlock, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel
