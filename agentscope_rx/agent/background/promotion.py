@@ -92,6 +92,8 @@ class _Foreground(OperatorSink):
 
     def _go_on(self) -> bool:
         """Give the handle, and leave the call to itself; False if it is to stay."""
+        # first: what shows the job from now on begins there
+        self.job.shown_to = self.job.read_at = self._follower.position
         try:
             items = self._promote(self.job)
         except Exception as error:
@@ -100,8 +102,6 @@ class _Foreground(OperatorSink):
             return True
         if items is None:
             return False
-        self.job.shown_to = self._follower.position
-        self.job.read_at = self._follower.position
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
             upstream.dispose()

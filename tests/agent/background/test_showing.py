@@ -1,0 +1,84 @@
+"""The items of a job in the streams of runs: each exactly once, in order, over its promotion and from run to run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentscope_rx import BackgroundHook, ReActAgent, tool
+from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PostCallEvent
+from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
+
+from .parts import events_of, parts, use
+
+
+def numbers_of(events: Sequence[Event], tool: str = "parts") -> list[str]:
+    """The parts that the events show of the calls of this tool."""
+    chunks = [event for event in events if isinstance(event, ActingChunkEvent) and event.tool_use.name == tool]
+    return [chunk.chunk.text for chunk in chunks if chunk.chunk.text.startswith("part ")]
+
+
+@given(
+    after=st.sampled_from([0.0, 0.5, 1.0, 1.5, 3.0, 6.5]),
+    count=st.integers(0, 6),
+    pauses=st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.5]), max_size=4),
+)
+@settings(max_examples=40, deadline=None)
+def test_law_each_chunk_is_shown_once_in_order(after: float, count: int, pauses: list[float]):
+    async def main():
+        model = ScriptedModel(use("parts", count=count), *([Delay(0.5), "x"] for _ in range(12)))
+        friday = ReActAgent("Friday", model, tools=[parts], hooks=[BackgroundHook(after=after, wait="leave")])
+        shown = list[Event]()
+        for pause in [*pauses, 10.0, 0.0]:
+            shown += await events_of(friday, "go")
+            await asyncio.sleep(pause)
+        assert numbers_of(shown) == [f"part {number}" for number in range(count)]
+        ends = [event.state for event in shown if isinstance(event, BackgroundEvent)]
+        assert ends in ([], ["started", "completed"], ["promoted", "completed"])
+
+    run_virtual(main())
+
+
+@tool
+async def slow(seconds: float) -> str:
+    """Takes its time."""
+    await asyncio.sleep(seconds)
+    return "slow is done"
+
+
+def boss(*turns: Any, after: float, wait: Any = "wait") -> ReActAgent:
+    lines = ([Delay(1), use("slow", "s", seconds=3)], [Delay(1), use("parts", "p", count=3)], [Delay(1), "helped"])
+    helper = ReActAgent("helper", ScriptedModel(*lines), tools=[slow, parts])
+    hooks = [BackgroundHook(after=after, tools=["ask"], wait=wait)]
+    return ReActAgent("boss", ScriptedModel(*turns), tools=[helper.as_tool("ask", "Asks the helper.")], hooks=hooks)
+
+
+def nested(events: Sequence[Event]) -> list[Event]:
+    return [event for event in events if event.agent == "helper"]
+
+
+@pytest.mark.parametrize("wait", ["wait", "leave"])
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.0, 2.0, 4.5, 6.0, 8.5])
+def test_each_event_of_a_sub_agent_is_shown_once(after: float, wait: Any):
+    async def main():
+        alone = boss(use("ask", message="m"), "done", after=1000.0)
+        expected = [type(event) for event in nested(await events_of(alone, "go"))]
+
+        friday = boss(use("ask", message="m"), "begun", "on", "on", "on", "on", after=after, wait=wait)
+        shown = list[Event]()
+        for pause in (2.0, 3.0, 20.0, 0.0):
+            events = await events_of(friday, "go")
+            assert [event.seq for event in events] == list(range(len(events)))
+            assert len({id(event) for event in events}) == len(events)
+            shown += events
+            await asyncio.sleep(pause)
+        assert [type(event) for event in nested(shown)] == expected
+        assert sum(isinstance(event, PostCallEvent) for event in nested(shown)) == 1
+        assert numbers_of(shown) == ["part 0", "part 1", "part 2"]
+
+    run_virtual(main())
