@@ -55,6 +55,16 @@ def background_of(tool: str, option: BackgroundOption) -> Background | None:
     return Background(_check_seconds(tool, option))
 
 
+def check_alone(tool: str, exclusive: bool, background: Background | None) -> None:
+    """`ToolDefinitionError` for an exclusive tool with calls in the background: other calls would run beside them."""
+    if exclusive and background is not None and background != NEVER:
+        raise ToolDefinitionError(
+            f"Tool {tool!r} is exclusive: its calls run alone, and so stay in the foreground. Leave out background= "
+            "or exclusive=True; max_concurrency=1 holds in the background, too.",
+            tool=tool,
+        )
+
+
 def _check_seconds(tool: str, seconds: object) -> float | None:
     if seconds is None:
         return None

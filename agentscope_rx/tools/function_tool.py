@@ -19,7 +19,7 @@ from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Rate, concat_map
-from agentscope_rx.tools.background import Background, BackgroundOption, background_of
+from agentscope_rx.tools.background import Background, BackgroundOption, background_of, check_alone
 from agentscope_rx.tools.base import (
     Approval,
     InDoubt,
@@ -161,6 +161,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.idempotent: bool = options.get("idempotent", False)
         self.in_doubt: InDoubt | None = check_in_doubt(name, options.get("in_doubt"))
         self.background: Background | None = background_of(name, options.get("background"))
+        check_alone(name, self.exclusive, self.background)
 
     @property
     def owner(self) -> object:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
-from agentscope_rx.tools.background import NEVER
+from agentscope_rx.tools.background import NEVER, check_alone
 from agentscope_rx.tools.base import Tool, ToolSource
 from agentscope_rx.tools.calls.execute import Plan
 from agentscope_rx.tools.groups import Group, ToolGroups
@@ -130,6 +130,7 @@ class Registry:
                 raise DuplicateToolError(tool.name)
             if entry is not None and on_conflict == "rename":
                 tool = under_name(tool, free_name(tool.name, {*entries, *self.names}))
+            check_alone(tool.name, tool.exclusive, tool.background)
             if entry is None or on_conflict != "skip":
                 entry = entries[tool.name] = ToolEntry(tool)
                 members[tool.name] = self.groups.named(group)

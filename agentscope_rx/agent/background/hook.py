@@ -14,9 +14,10 @@ from collections.abc import Collection
 
 from agentscope_rx.agent.background.policy import MAX_JOBS, BackgroundPolicy, Wait, policy_of
 from agentscope_rx.agent.background.tools import background_tools
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
-from agentscope_rx.tools import Tool
+from agentscope_rx.tools import Tool, Toolkit
 
 
 class BackgroundHook(Hook):
@@ -25,7 +26,8 @@ class BackgroundHook(Hook):
     `after` is the time in the foreground, in seconds, of the calls of `tools` (None: all tools that say nothing
     themselves). `wait` is what a run does that would end while work is in progress: it waits for it ("wait"), leaves it
     in progress ("leave"), or stops it ("stop"). At most `max_jobs` of one conversation are in progress; further calls
-    stay in the foreground. With `with_tools=False` the model gets no tools for background work.
+    stay in the foreground, and so do those of `exclusive` tools. With `with_tools=False` the model gets no tools for
+    background work.
     """
 
     kinds: tuple[type[Event], ...] | None = ()
@@ -41,6 +43,19 @@ class BackgroundHook(Hook):
     ) -> None:
         self.policy: BackgroundPolicy = policy_of(after, tools, wait, max_jobs)
         self._tools = background_tools() if with_tools else ()
+
+    def added_to(self, agent: object) -> None:
+        """`ConfigurationError` if `tools` names an exclusive tool of the agent: its calls run alone, to their end."""
+        toolkit = getattr(agent, "toolkit", None)
+        if not isinstance(toolkit, Toolkit):
+            return
+        for name in sorted(self.policy.tools or ()):
+            tool = toolkit.get(name)
+            if tool is not None and tool.exclusive:
+                raise ConfigurationError(
+                    f"BackgroundHook(tools=...) names {name!r}, which is exclusive: its calls run alone, and so stay "
+                    "in the foreground. Leave it out."
+                )
 
     def tools(self) -> tuple[Tool, ...]:
         return self._tools

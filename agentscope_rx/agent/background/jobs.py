@@ -109,7 +109,8 @@ class Jobs:
         own = tool.background
         if own is not None:
             return own.seconds(name, arguments)
-        return self.policy.after if self.policy.covers(name) else None
+        # an exclusive call runs alone to its end
+        return self.policy.after if self.policy.covers(name) and not tool.exclusive else None
 
     @property
     def has_room(self) -> bool:

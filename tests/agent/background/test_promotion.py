@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx import BackgroundHook, InMemoryMemory, Toolkit, fold, tool
+from agentscope_rx import BackgroundHook, InMemoryMemory, ReActAgent, Toolkit, fold, tool
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
-from agentscope_rx.events import ActingChunkEvent, InputEvent, PostActingEvent
+from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, InputEvent, PostActingEvent
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.reactive import Rate
-from agentscope_rx.testing import run_virtual
+from agentscope_rx.testing import ScriptedModel, run_virtual
 from agentscope_rx.tools import Background, WrapperTool
 from agentscope_rx.tools.background import BACKGROUND, NEVER
-from tests.agent.background.parts import RUNS, agent, ends_in, events_of, states, use
+from tests.agent.background.parts import RUNS, agent, ends_in, events_of, states, use, work
 from tests.agent.parts import assert_whole, types
 
 
@@ -40,6 +40,35 @@ def test_options_are_checked_and_passed_on():
 
 async def _one() -> str:
     return "x"
+
+
+def test_exclusive_calls_stay_in_the_foreground():
+    with pytest.raises(ToolDefinitionError, match="exclusive"):
+        tool(background=True, exclusive=True)(_one)
+    alone = tool(exclusive=True)(_slow)
+    with pytest.raises(ToolDefinitionError, match="exclusive"):
+        Toolkit().register(alone, background=3)
+    Toolkit().register(alone, background=False)
+    with pytest.raises(ConfigurationError, match="'_slow', which is exclusive"):
+        ReActAgent("Friday", ScriptedModel("x"), tools=[alone], hooks=[BackgroundHook(after=1, tools=["_slow"])])
+
+    async def main():
+        model = ScriptedModel([use("_slow", "a"), use("work", "b")], "x", "y")
+        friday = ReActAgent("Friday", model, tools=[alone, work], hooks=[BackgroundHook(after=1)])
+        events = await events_of(friday, "go")
+        assert [(event.tool_use.id, event.state) for event in events if isinstance(event, BackgroundEvent)] == [
+            ("b", "promoted"),
+            ("b", "completed"),
+        ]
+        results = [event.result for event in events if isinstance(event, PostActingEvent) and not event.depth]
+        assert results[0].text == "slow is done"
+
+    run_virtual(main())
+
+
+async def _slow() -> str:
+    await asyncio.sleep(5)
+    return "slow is done"
 
 
 @pytest.mark.parametrize(
