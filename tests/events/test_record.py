@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from reactivex import operators as ops
 
-from agentscope_rx import StreamOptions
+from agentscope_rx import InMemoryMemory, StreamOptions
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, EventLogError, InvalidInputError
 from agentscope_rx.events import (
     ErrorEvent,
@@ -67,6 +67,7 @@ def path(tmp_path: Path) -> Path:
 # --- what is written ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 49")
 @settings(max_examples=40, deadline=None)
 @given(scenarios)
 def test_the_file_is_the_run_at_every_event(scenario: Scenario):
@@ -196,6 +197,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.spec("case 52")
 @pytest.mark.parametrize("way", ["completed", "failed", "disposed", "cancelled", "left"])
 def test_the_file_is_whole_and_closed_at_every_end(way: str, path: Path):
     before = descriptors()
@@ -334,12 +336,35 @@ def test_it_has_the_back_pressure_of_its_source(path: Path):
     assert made.index(-1) <= 4 and len(read(path)) <= 4
 
 
+@pytest.mark.spec("case 50")
 def test_each_subscription_is_a_run_with_the_file_opened_anew(path: Path):
     friday = agent(ScriptedModel("a", repeat=True))
     stream = record(friday.stream("hi"), path, mode="a")
     run_virtual(stream)
     run_virtual(stream)
-    assert [event.type for event in read(path)].count("pre_call") == 2
+    events = read(path)
+    assert [event.type for event in events].count("pre_call") == 2
+    half = len(events) // 2
+    for run in (events[:half], events[half:]):
+        assert [event.seq for event in run] == list(range(half)) and len({event.run_id for event in run}) == 1
+    assert events[0].run_id != events[half].run_id
+
+
+@pytest.mark.spec("case 51")
+def test_runs_at_the_same_time_are_numbered_each_on_its_own(path: Path, tmp_path: Path):
+    # one agent, two conversations: into one file, and into a file each
+    async def both(files: list[Path], mode: Any) -> None:
+        friday = agent(ScriptedModel(["a", Delay(1), "b", Delay(1), "c"], repeat=True))
+        streams = [friday.stream("hi", memory=InMemoryMemory()) for _ in files]
+        await asyncio.gather(*(record(stream, file, mode=mode) for stream, file in zip(streams, files, strict=True)))
+
+    run_virtual(both([path, path], "a"))
+    run_virtual(both(files := [tmp_path / "one.jsonl", tmp_path / "two.jsonl"], "x"))
+    events = read(path)
+    ids = {event.run_id for event in events}
+    assert len(ids) == 2
+    for run in (*([event for event in events if event.run_id == id] for id in ids), *map(read, files)):
+        assert [event.seq for event in run] == list(range(len(run))) and run[-1].type == "post_call"
 
 
 @pytest.mark.parametrize("file", [None, 3, b"run.jsonl", object()])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentscope_rx import BackgroundHook, InMemorySession, ReActAgent, ToolContext, hook, tool
-from agentscope_rx.events import InputEvent, PostActingEvent
+from agentscope_rx.events import ActingChunkEvent, InputEvent, PostActingEvent
 from agentscope_rx.guardrails import UntrustedResults
 from agentscope_rx.messages import Msg, ToolResultBlock, ToolResultKind
 from agentscope_rx.testing import Delay, ScriptedModel, ScriptedRequest, run_virtual
@@ -59,6 +59,28 @@ def test_list_read_and_wait():
         assert "completed" in results_of(friday, "background_wait")[0]
         assert await ends_in(friday) == [("completed", "part 3")]
         assert_whole(friday)
+
+    run_virtual(main())
+
+
+@pytest.mark.spec("D12")
+def test_parts_are_not_doubled_in_what_is_read_and_told():
+    @tool(result="joined")
+    async def letters():
+        """Gives letters."""
+        for letter in "abc":
+            await asyncio.sleep(1)
+            yield letter
+
+    async def main():
+        turns = (use("letters"), [Delay(1.5), on_job("read")], [Delay(1), on_job("read")], "x", "y")
+        friday = agent(*turns, tools=[letters], background=True, hooks=[HOOK])
+        events = await events_of(friday, "go")
+        first, second = results_of(friday, "background_read")
+        assert first.startswith("a\n") and second.startswith("b\n")
+        assert await ends_in(friday) == [("completed", "abc")]
+        shown = [event.chunk.text for event in events if isinstance(event, ActingChunkEvent) and event.depth]
+        assert "".join(shown) == "abc"
 
     run_virtual(main())
 
