@@ -25,7 +25,6 @@ from agentscope_rx.reactive import Flow, Scope, flat_map_iterable, transform_typ
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Relay, Sink, Upstream, attach
 from agentscope_rx.reactive.log_readers import LogFollower
 from agentscope_rx.tools import ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
-from agentscope_rx.tools.calls.shown_values import Shown
 
 
 class ShowingRun(Protocol):
@@ -208,7 +207,8 @@ class _View:
     def __init__(self, job: Job, run: ShowingRun) -> None:
         self._job = job
         self._source = run.source
-        self._values = Shown(None)
+        # the foreground and earlier runs have shown some
+        self._values = job.values
 
     def shown(self, item: ToolEvent) -> Iterator[Event]:
         """The events of an item."""

@@ -22,7 +22,8 @@ from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.kernel.runtime import runtime
 from agentscope_rx.reactive.log_readers import LogFollower
 from agentscope_rx.reactive.replay_log import ReplayLog
-from agentscope_rx.tools import ToolChunk, ToolEvent
+from agentscope_rx.tools import Tool, ToolChunk, ToolEvent
+from agentscope_rx.tools.calls.shown_values import Shown
 
 KEPT_ITEMS = 256
 """How many items of a job are kept."""
@@ -61,9 +62,12 @@ class Job:
         "source",
         "state",
         "told",
+        "values",
     )
 
-    def __init__(self, call: ToolUseBlock, source: EventSource, began: float, id: str | None = None) -> None:
+    def __init__(
+        self, call: ToolUseBlock, source: EventSource, began: float, id: str | None = None, tool: Tool | None = None
+    ) -> None:
         self.id: str = uuid4().hex[:8] if id is None else id
         self.call: ToolUseBlock = call
         self.source: EventSource = source
@@ -77,6 +81,8 @@ class Job:
         self.ended_at: float | None = None
         self.shown_to: int = 0
         """The number of the first item that no run has shown."""
+        self.values: Shown = Shown(tool)
+        """The values that have been shown, in the foreground and by runs."""
         self.read_at: int = 0
         """The number of the first item that the model has not read."""
         self.told: bool = False

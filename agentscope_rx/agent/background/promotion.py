@@ -15,7 +15,7 @@ from agentscope_rx.agent.background.job import Job
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 from agentscope_rx.reactive.log_readers import LogFollower
-from agentscope_rx.tools import ToolEvent
+from agentscope_rx.tools import ToolChunk, ToolEvent, ToolRetry
 
 
 def in_background(
@@ -113,6 +113,10 @@ class _Foreground(OperatorSink):
         return True
 
     def on_next(self, item: ToolEvent) -> None:
+        if isinstance(item, ToolChunk):
+            self.job.values.add(item)
+        elif isinstance(item, ToolRetry):
+            self.job.values.restart()
         self._sink.on_next(item)
 
     def on_error(self, error: Exception) -> None:

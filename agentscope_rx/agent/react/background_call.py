@@ -45,7 +45,7 @@ def background_call(
     call = prepared.call
 
     def make() -> Job:
-        job = Job(call, run.source, run.clock(), again)
+        job = Job(call, run.source, run.clock(), again, prepared.tool)
         job.host = run
         # an interruption ends its wait in the foreground, not that of a job
         run.interruption.event.listen(lambda: job.state is None and job.cut.fire())

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx import BackgroundHook, ReActAgent, tool
+from agentscope_rx import BackgroundHook, ReActAgent, Toolkit, tool
 from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PostCallEvent
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
-
-from .parts import events_of, parts, use
+from tests.agent.background.parts import ends_in, events_of, parts, use
 
 
 def numbers_of(events: Sequence[Event], tool: str = "parts") -> list[str]:
@@ -40,6 +39,33 @@ def test_law_each_chunk_is_shown_once_in_order(after: float, count: int, pauses:
         assert numbers_of(shown) == [f"part {number}" for number in range(count)]
         ends = [event.state for event in shown if isinstance(event, BackgroundEvent)]
         assert ends in ([], ["started", "completed"], ["promoted", "completed"])
+
+    run_virtual(main())
+
+
+async def _late(count: int) -> AsyncIterator[str]:
+    """Gives parts, and ends later."""
+    for number in range(count):
+        yield f"part {number}"
+        await asyncio.sleep(1)
+    await asyncio.sleep(5)
+
+
+@pytest.mark.parametrize("after", [0.0, 1.5, 2.5])
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_result_that_was_shown_before_is_not_shown_again(after: float, joined: bool):
+    async def main():
+        # the last part is shown in the foreground, or by the first run
+        kit = Toolkit([tool(name="late", result="joined" if joined else "last")(_late)])
+        turns = (use("late", count=3), [Delay(2.5), "x"], "y")
+        hooks = [BackgroundHook(after=after, wait="leave")]
+        friday = ReActAgent("Friday", ScriptedModel(*turns), toolkit=kit, hooks=hooks)
+        shown = await events_of(friday, "go")
+        await asyncio.sleep(9)
+        shown += await events_of(friday, "on")
+        assert numbers_of(shown, "late") == ["part 0", "part 1", "part 2"]
+        whole = "part 0part 1part 2" if joined else "part 2"
+        assert await ends_in(friday) == [("completed", whole)]
 
     run_virtual(main())
 
