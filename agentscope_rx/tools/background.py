@@ -4,6 +4,7 @@
     @tool(background=10)                          if it takes longer than 10 seconds
     toolkit.register(search, background=10)       in the place of the tool's own
     Background(after=lambda arguments: ...)       by its arguments: seconds, 0 (at once), or None (never)
+    toolkit.register(search, background="model")  if the model asks for it, by a further argument
 
 The result comes back as a message of the engine, see `agent.background`.
 """
@@ -11,8 +12,10 @@ The result comes back as a message of the engine, see `agent.background`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field, ValidationError
 
 from agentscope_rx.errors import ToolDefinitionError
 
@@ -23,11 +26,23 @@ After = float | None | Callable[[Mapping[str, Any]], float | None]
 """The seconds that a call has in the foreground: 0 is none, None is no bound; or a function of its arguments."""
 
 
+class Asked(BaseModel):
+    """The argument by which a model asks for it."""
+
+    run_in_background: bool = Field(
+        False, description="True: go on in the background. You get a handle at once, and the result later as a message."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A call that has taken `after` seconds goes on in the background."""
+    """A call that has taken `after` seconds goes on in the background.
+
+    With `asked` the registered tool has one more argument, `run_in_background`: with True the call goes on at once.
+    """
 
     after: After = 0.0
+    asked: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.after):
@@ -37,9 +52,23 @@ class Background:
         """The seconds in the foreground of a call with these arguments; None: it stays there."""
         return _check_seconds(tool, self.after(arguments)) if callable(self.after) else self.after
 
+    def by_argument(self, tool: str) -> Background:
+        """The same with the model's choice in `after`, for the tool that has the argument."""
 
-BackgroundOption = Background | bool | float | None
-"""True: at once; a number: after so many seconds; False: never; None: as the agent says, whose default is never."""
+        def after(arguments: Mapping[str, object]) -> float | None:
+            try:
+                asked = Asked.model_validate({name: each for name, each in arguments.items() if each is not None})
+            except ValidationError:
+                # the call itself is refused for it
+                return None
+            return 0.0 if asked.run_in_background else self.seconds(tool, arguments)
+
+        return replace(self, after=after, asked=False)
+
+
+BackgroundOption = Background | bool | float | Literal["model"] | None
+"""True: at once; a number: after so many seconds; False: never; "model": if the model asks for it; None: as the agent
+says, whose default is never."""
 
 
 def background_of(tool: str, option: BackgroundOption) -> Background | None:
@@ -50,6 +79,8 @@ def background_of(tool: str, option: BackgroundOption) -> Background | None:
         return NEVER
     if option is True:
         return Background()
+    if option == "model":
+        return Background(None, asked=True)
     if isinstance(option, Background):
         return option
     return Background(_check_seconds(tool, option))
@@ -71,7 +102,7 @@ def _check_seconds(tool: str, seconds: object) -> float | None:
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 <= seconds < float("inf"):
         return float(seconds)
     raise ToolDefinitionError(
-        f"background of tool {tool!r} must be True, False, seconds >= 0 or a Background, not {seconds!r:.60}.",
+        f"background of tool {tool!r} must be True, False, seconds >= 0, 'model' or a Background, not {seconds!r:.60}.",
         tool=tool,
     )
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.argument_wrappers import ExtendedTool, OverriddenTool, PresetMode, PresetTool
-from agentscope_rx.tools.background import Background, BackgroundOption, background_of
+from agentscope_rx.tools.background import Asked, Background, BackgroundOption, background_of
 from agentscope_rx.tools.base import (
     MAX_FOREIGN_NAME,
     Approval,
@@ -88,7 +88,10 @@ class RegisteredTool(WrapperTool):
     """A tool with options; `source` is the tool without them."""
 
     def __init__(self, source: Tool, options: RegisterOptions) -> None:
-        super().__init__(_wrapped(source, options))
+        chosen = options.get("background")
+        background = source.background if chosen is None else background_of(source.name, chosen)
+        asked = background is not None and background.asked
+        super().__init__(_wrapped(source, options, asked=asked))
         self.source = source
         self.options = options
         if (name := options.get("name")) is not None:
@@ -108,8 +111,10 @@ class RegisteredTool(WrapperTool):
             self.always_asks: bool = always
         if (direct := options.get("return_direct")) is not None:
             self.return_direct = direct
-        if (background := options.get("background")) is not None:
-            self.background: Background | None = background_of(self.name, background)
+        if asked or chosen is not None:
+            self.background: Background | None = (
+                background.by_argument(self.name) if background and asked else background
+            )
         if (postprocess := options.get("postprocess")) is not None:
             self.postprocess: Postprocess | None = both(source.postprocess, postprocess)
 
@@ -125,7 +130,8 @@ def made(source: object, options: RegisterOptions) -> Tool:
             raise ConfigurationError(f"{name} must be {what}, not {value!r:.60}.")
     tool = as_tool(source)
     own = mode == "fixed" and all(value is None for name, value in options.items() if name != "preset_mode")
-    return tool if own else RegisteredTool(tool, options)
+    asked = tool.background is not None and tool.background.asked
+    return tool if own and not asked else RegisteredTool(tool, options)
 
 
 _TYPES: Mapping[str, tuple[Any, str]] = {
@@ -255,7 +261,7 @@ def _names(option: str, names: Iterable[str]) -> Iterable[str]:
     return names
 
 
-def _wrapped(tool: Tool, options: RegisterOptions) -> Tool:
+def _wrapped(tool: Tool, options: RegisterOptions, *, asked: bool) -> Tool:
     parameters, presets, extend = options.get("parameters"), options.get("presets"), options.get("extend")
     mode = options.get("preset_mode", "fixed")
     if presets:
@@ -266,4 +272,6 @@ def _wrapped(tool: Tool, options: RegisterOptions) -> Tool:
             parameters = change(parameters, presets)
     if parameters is not None:
         tool = OverriddenTool(tool, parameters)
-    return tool if extend is None else ExtendedTool(tool, extend)
+    if extend is not None:
+        tool = ExtendedTool(tool, extend)
+    return ExtendedTool(tool, Asked) if asked else tool

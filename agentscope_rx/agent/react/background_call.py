@@ -12,21 +12,23 @@ from agentscope_rx.agent.background.wording import handle_of
 from agentscope_rx.agent.durable.durability import key_of
 from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.run import Run
+from agentscope_rx.context import RuntimeContext
 from agentscope_rx.events import BackgroundEvent
 from agentscope_rx.hooks import ToolRequest
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tools import ToolContext, ToolEvent, ToolNotice
+from agentscope_rx.tools.argument_wrappers import layered_call
 from agentscope_rx.tools.calls.execute import PreparedCall
 from agentscope_rx.tools.calls.failure import failure
 
 
-def seconds_of(jobs: Jobs, prepared: PreparedCall) -> float | ToolResultBlock | None:
+def seconds_of(jobs: Jobs, prepared: PreparedCall, context: RuntimeContext | None) -> float | ToolResultBlock | None:
     """The seconds in the foreground of a call; None: it stays there. An error result if its tool's function fails."""
     call = prepared.call
     try:
-        return jobs.seconds(prepared.tool, call.name, thaw(call.input))
+        return jobs.seconds(prepared.tool, call.name, thaw(layered_call(call, context).input))
     except Exception as error:
         return failure(call, error)
 

@@ -105,7 +105,7 @@ class ToolRun:
         tool = None if isinstance(prepared, ToolResultBlock) else prepared.tool
         jobs = run.conversation.jobs
         if jobs is not None and isinstance(prepared, PreparedCall) and counts(run, call):
-            after = seconds_of(jobs, prepared)
+            after = seconds_of(jobs, prepared, run.context)
             if isinstance(after, ToolResultBlock):
                 prepared, tool = after, None
             elif after is not None:

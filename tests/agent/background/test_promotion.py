@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx import BackgroundHook, InMemoryMemory, ReActAgent, Toolkit, fold, tool
+from agentscope_rx import BackgroundHook, InMemoryMemory, ReActAgent, RuntimeContext, Toolkit, fold, tool
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, InputEvent, PostActingEvent
 from agentscope_rx.messages import ToolResultKind
@@ -266,3 +266,58 @@ def test_two_conversations_do_not_meet():
         ]
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_the_model_chooses_by_an_argument(here: bool):
+    kit = Toolkit()
+    (kit.register(_slow, background="model") if here else kit.register(tool(background="model")(_slow)))
+    shown = kit.get("_slow")
+    assert shown is not None and kit.runs_background
+    assert shown.parameters["properties"]["run_in_background"]["type"] == "boolean"
+    assert "required" not in shown.parameters
+    # the same tool in another toolkit has the argument once
+    assert Toolkit([shown]).get("_slow") is shown
+    assert [*kit.copy().get("_slow").parameters["properties"]] == ["run_in_background"]  # type: ignore[union-attr]
+
+    async def main():
+        asked = [use("_slow", id, **given) for id, given in ARGUMENTS.items()]
+        friday = ReActAgent("Friday", ScriptedModel(asked, "x", "y"), toolkit=kit)
+        events = await events_of(friday, "go")
+        ended = [event for event in events if isinstance(event, BackgroundEvent)]
+        assert [(event.tool_use.id, event.state) for event in ended] == [("yes", "started"), ("yes", "completed")]
+        results = {event.tool_use.id: event.result for event in events if isinstance(event, PostActingEvent)}
+        assert results["no"].text == results["none"].text == results["null"].text == "slow is done"
+        assert results["bad"].kind is ToolResultKind.INVALID_ARGUMENTS
+        assert fold(events).history == tuple(await friday.memory.get())
+
+    run_virtual(main())
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "yes": {"run_in_background": True},
+    "no": {"run_in_background": False},
+    "none": {},
+    "null": {"run_in_background": None},
+    "bad": {"run_in_background": "perhaps"},
+}
+
+
+def test_what_a_program_gives_decides_like_the_model():
+    async def main():
+        kit = Toolkit()
+        kit.register(_slow, background=Background(2, asked=True))
+        friday = ReActAgent("Friday", ScriptedModel(use("_slow", "a"), "x", "y", repeat=True), toolkit=kit)
+        assert states(await events_of(friday, "go")) == ["promoted", "completed"]
+        given = RuntimeContext(tool_arguments={"_slow": {"run_in_background": True}})
+        assert states(await events_of(friday, "go", context=given)) == ["started", "completed"]
+
+    run_virtual(main())
+
+
+def test_an_argument_of_that_name_is_a_clash():
+    async def other(run_in_background: bool) -> str:
+        return "x"
+
+    with pytest.raises(ToolDefinitionError, match="'run_in_background' would occur twice"):
+        Toolkit().register(other, background="model")
