@@ -190,7 +190,9 @@ class Job:
             text = STOPPED if error is None else f"{type(error).__name__}: {error}"
             return "failed", ToolResultBlock.error(call, ToolResultKind.FAILED, text)
         if found.kind is not None and found.kind.waits:
-            return "failed", ToolResultBlock.error(call, ToolResultKind.FAILED, CANNOT_WAIT)
+            # its text says what it waits for
+            text = "\n".join(part for part in (CANNOT_WAIT, found.text) if part)
+            return "failed", ToolResultBlock.error(call, ToolResultKind.FAILED, text)
         return ("completed" if found.kind is None else "failed"), found
 
     # --- what is sent to it -------------------------------------------------------------------------------------------
