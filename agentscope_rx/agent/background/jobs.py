@@ -58,6 +58,7 @@ class Jobs:
         "_parts",
         "_runs",
         "_shown_by",
+        "_writing",
         "inbox_of",
         "on_ended",
         "on_settled",
@@ -73,6 +74,8 @@ class Jobs:
         self._shown_by: dict[str, Showing] = {}
         # ended and not in memory: in whose inbox the end is, if in any
         self._given: dict[str, Showing | None] = {}
+        # their results are on the way to memory
+        self._writing: set[str] = set()
         self.policy: BackgroundPolicy = BackgroundPolicy()
         self.waiting: set[Callable[[], object]] = set()
         """Called when a job has ended."""
@@ -149,8 +152,20 @@ class Jobs:
                 return True
         return False
 
+    def delivering(self, job: Job) -> None:
+        """The result is on its way to memory: it is given to no other run, also if this one ends before it is there."""
+        self._writing.add(job.id)
+
+    def not_delivered(self, job: Job) -> None:
+        """The write has failed: the run has it as before, or the next one gets it."""
+        self._writing.discard(job.id)
+        if self._given.get(job.id) not in self._runs:
+            self._given[job.id] = None
+            self._give(job)
+
     def delivered(self, job: Job) -> None:
         """Memory has the result: the conversation needs to keep it no longer."""
+        self._writing.discard(job.id)
         self._given.pop(job.id, None)
         self._change(lambda records: {id: each for id, each in records.items() if id != job.id})
         ended = [id for id, each in self._all.items() if not each.running and each.told and id not in self._given]
@@ -168,6 +183,12 @@ class Jobs:
     def lost(self) -> list[JobRecord]:
         """What the saved state has and this process has not; jobs that it has not, as it was loaded, are stopped."""
         records = self.records
+        for job in self.all:
+            if job.id in records and job.result is not None and job.id not in self._given:
+                # its result was given after the checkpoint that was loaded, and memory does not have it now
+                self._given[job.id] = None
+                self._record(job)
+                self._give(job)
         self.forget(job for job in self.all if job.id not in records and (job.running or job.id in self._given))
         known = {job.id for job in self.all if job.running or job.id in self._given}
         return [record_of(each) for id, each in records.items() if id not in known]
@@ -177,6 +198,7 @@ class Jobs:
         gone = {job.id for job in jobs}
         for job in [job for job in self.all if job.id in gone]:
             self._given.pop(job.id, None)
+            self._writing.discard(job.id)
             self._all = {id: each for id, each in self._all.items() if id != job.id}
             job.abandon()
 
@@ -249,7 +271,7 @@ class Jobs:
             del self._shown_by[id]
             run.hide(self._all[id]) if id in self._all else None
         for id, by in list(self._given.items()):
-            if by is run:
+            if by is run and id not in self._writing:
                 self._given[id] = None
         for job in self.all:
             if self._runs and job.id not in self._shown_by and not job.told:

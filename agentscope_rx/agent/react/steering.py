@@ -24,7 +24,21 @@ from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event, InputEvent, MemoryEvent
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.msg import new_id
-from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, empty, just, onward, shield, tail, then
+from agentscope_rx.reactive import (
+    Flow,
+    Tail,
+    catch,
+    concat,
+    concat_map,
+    defer,
+    empty,
+    just,
+    onward,
+    shield,
+    tail,
+    then,
+    throw,
+)
 
 
 def take_input(agent: ActingCore, run: Run, sent_back: bool, following: Callable[[], Stage]) -> Stage:
@@ -114,11 +128,12 @@ def _with_own_ids(messages: Sequence[Msg], history: Sequence[Msg]) -> tuple[Msg,
 def _remember(run: Run, queued: QueuedInput, event: InputEvent) -> Flow[Event]:
     """The event, once memory has its messages."""
     messages = check_enqueued(event.input)
+    job, jobs = queued.job, run.conversation.jobs
 
     def taken() -> None:
         run.inbox.taken(queued)
-        if queued.job is not None and run.conversation.jobs is not None:
-            run.conversation.jobs.delivered(queued.job)
+        if job is not None and jobs is not None:
+            jobs.delivered(job)
 
     def done(_: object) -> None:
         run.record(messages, event, foreign=True)
@@ -128,5 +143,19 @@ def _remember(run: Run, queued: QueuedInput, event: InputEvent) -> Flow[Event]:
     if not messages:
         taken()
         return just(event)
+
     # in one piece: a run that is disposed of meanwhile must not give the input back as unread
-    return shield(run.memory.add(messages).pipe(concat_map(done))).pipe(then(lambda: just(event)))
+    def write() -> Flow[None]:
+        if job is not None and jobs is not None:
+            jobs.delivering(job)
+        return run.memory.add(messages).pipe(concat_map(done))
+
+    written = defer(write)
+    if job is not None and jobs is not None:
+
+        def failed(error: Exception) -> Flow[None]:
+            jobs.not_delivered(job)
+            return throw(error)
+
+        written = written.pipe(catch(failed))
+    return shield(written).pipe(then(lambda: just(event)))

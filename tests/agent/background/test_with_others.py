@@ -8,10 +8,21 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentscope_rx import Approve, BackgroundHook, ReActAgent, Reject, UsageLimits, tool
+from agentscope_rx import (
+    Approve,
+    BackgroundHook,
+    InMemoryMemory,
+    InMemorySession,
+    ReActAgent,
+    Reject,
+    UsageLimits,
+    tool,
+)
 from agentscope_rx.events import BackgroundEvent, PreActingEvent, fold
 from agentscope_rx.messages import ToolResultKind
-from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
+from agentscope_rx.reactive import then, throw, timer
+from agentscope_rx.testing import Delay, ScriptedModel, collect_dropped, run_virtual
+from agentscope_rx.tools.background import BACKGROUND
 from tests.agent.background.parts import RUNS, agent, ends_in, events_of, states, use
 from tests.agent.parts import assert_whole
 
@@ -167,5 +178,67 @@ def test_many_jobs_leave_nothing_and_cost_the_same():
             jobs = friday.background()
             await friday.memory.delete([message.id for message in await friday.memory.get()])
         assert jobs is not None and len(jobs.all) <= 33 and not jobs.records and not jobs.in_progress
+
+    run_virtual(main())
+
+
+class SlowWrites(InMemoryMemory):
+    """A memory that takes two seconds to write a result."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error
+
+    def add(self, messages: Any) -> Any:
+        added = super().add(messages) if self.error is None or not _has_result(messages) else throw(self.error)
+        self.error = None if _has_result(messages) else self.error
+        return timer(2).pipe(then(lambda: added)) if _has_result(messages) else added
+
+
+def _has_result(messages: Any) -> bool:
+    return any(BACKGROUND in message.metadata for message in messages)
+
+
+@pytest.mark.parametrize("second", [0.5, 1.0, 3.0, 3.5, 4.5, 6.0])
+@pytest.mark.parametrize("leaves", [2.5, 3.0, 3.5, 4.5, 5.0, 9.0])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_result_is_told_once_to_runs_that_overlap(second: float, leaves: float, fails: bool):
+    async def main():
+        memory = SlowWrites(RuntimeError("disk full") if fails else None)
+        turns = (use("work", seconds=3), *([Delay(1), f"{n}"] for n in range(9)))
+        friday = agent(*turns, background=True, memory=memory, check_running=False)
+        with collect_dropped():
+            one = friday.stream("go").subscribe(lambda event: None, lambda error: None)
+            await asyncio.sleep(min(second, leaves))
+            if leaves < second:
+                one.dispose()
+            await asyncio.sleep(max(0.0, second - leaves))
+            two = friday.stream("two").subscribe(lambda event: None, lambda error: None)
+            await asyncio.sleep(max(0.0, leaves - second))
+            one.dispose()
+            await asyncio.sleep(20)
+            two.dispose()
+            await friday.idle()
+        await friday.call("last")
+        assert await ends_in(friday, memory) == [("completed", "w is done")]
+        assert not friday.background().records
+
+    run_virtual(main())
+
+
+def test_a_checkpoint_of_before_the_result_gets_it_again():
+    async def main():
+        RUNS.clear()
+        session = InMemorySession()
+        friday = agent(use("work"), "x", "y", "z", background=True, hooks=[BackgroundHook(wait="leave")])
+        await friday.call("go")
+        await friday.save(session, "s")
+        await asyncio.sleep(6)
+        await friday.call("on")
+        assert await ends_in(friday) == [("completed", "w is done")]
+        await friday.load(session, "s")
+        assert await ends_in(friday) == []
+        await friday.call("on")
+        assert await ends_in(friday) == [("completed", "w is done")] and RUNS == ["w begun", "w done"]
 
     run_virtual(main())
