@@ -21,7 +21,7 @@ class RoutingError(AgentScopeError):
         )
         self.router = router
         self.choice = choice
-        self.members = tuple(members)
+        self.members: tuple[str, ...] = tuple(members)
 
 
 class GoalNotReachedError(AgentScopeError):

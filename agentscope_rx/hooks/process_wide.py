@@ -9,6 +9,8 @@ one that does nothing.
 
 from __future__ import annotations
 
+from threading import Lock
+
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.reactive.kernel.forking import new_lock
@@ -20,7 +22,7 @@ class _ProcessWide:
     __slots__ = ("lock", "tracers")
 
     def __init__(self) -> None:
-        self.lock = new_lock()
+        self.lock: Lock = new_lock()
         self.tracers: tuple[Tracer, ...] = ()
 
 

@@ -108,12 +108,12 @@ class MemberTool(ChildTool):
         self.agent = agent
         self.name: str = tool_name(agent.name)
         self.description: str = f"The member {agent.name} of a pipeline."
-        self.config = AgentToolConfig(interrupt_grace=interrupt_grace)
+        self.config: AgentToolConfig = AgentToolConfig(interrupt_grace=interrupt_grace)
         self.output = output
         """What the member is asked for in every step, instead of the output that the pipeline's caller requests."""
-        self.fresh = fresh or isinstance(agent, FunctionAgent)
+        self.fresh: bool = fresh or isinstance(agent, FunctionAgent)
         """True if each step is a conversation of its own."""
-        self.own_tools = self.agent_toolkit is not None
+        self.own_tools: bool = self.agent_toolkit is not None
 
     def __repr__(self) -> str:
         return f"<MemberTool {self.agent.name}>"

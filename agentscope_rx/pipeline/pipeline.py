@@ -52,6 +52,7 @@ from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.msg import new_id
+from agentscope_rx.models import ExecutionConfig
 from agentscope_rx.pipeline.member_tool import GIVEN, Given, MemberTool
 from agentscope_rx.pipeline.members import Member, members_of
 from agentscope_rx.pipeline.steps import Next, Program, Progress, Step
@@ -134,7 +135,7 @@ class Pipeline(ActingAgent):
         self.pending_policy: str = pending
         self.in_doubt: InDoubt = in_doubt
         self.interrupt_grace: float = interrupt_grace
-        self.tool_execution_config = None
+        self.tool_execution_config: ExecutionConfig | None = None
         self.context_store: ContextStore | None = check_store(context_store, "an agent")
         self._tools = {each: tool_name(each) for each in self.members}
         self._names = {tool: each for each, tool in self._tools.items()}

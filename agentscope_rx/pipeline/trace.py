@@ -34,12 +34,12 @@ class Trace:
     __slots__ = ("begin", "input", "members", "open", "pipeline", "rounds")
 
     def __init__(self, pipeline: str, members: Mapping[str, str], begin: str, input: tuple[Msg, ...]) -> None:
-        self.pipeline = pipeline
-        self.members = members
+        self.pipeline: str = pipeline
+        self.members: Mapping[str, str] = members
         """The names of the members by those of their tools."""
-        self.begin = begin
+        self.begin: str = begin
         """The id of the run that has begun the program."""
-        self.input = input
+        self.input: tuple[Msg, ...] = input
         self.rounds: tuple[tuple[StepResult, ...], ...] = ()
         self.open: Msg | None = None
         """The message with the calls of the round in progress."""

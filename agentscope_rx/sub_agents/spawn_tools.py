@@ -73,8 +73,8 @@ class SubAgentCalls:
         self.read = read
         self.factory = factory
         self.limits = limits
-        self.config = AgentToolConfig(forward, InMemoryMemory, sys.maxsize, on_run=self._begin)
-        self.alone = SubConversations()
+        self.config: AgentToolConfig = AgentToolConfig(forward, InMemoryMemory, sys.maxsize, on_run=self._begin)
+        self.alone: SubConversations = SubConversations()
         """The conversations of calls without an agent."""
 
     def _begin(self, run: RunState) -> None:
@@ -157,14 +157,14 @@ class _SpawnTool(ChildTool):
 
     interruptible = False
     """The interruption is passed down: the sub-agent ends with its own reply, which is the result."""
-    effects = Effects()
+    effects: Effects | None = Effects()
     background: Background | None = Background(after=seconds_of)
 
     def __init__(self, calls: SubAgentCalls, *, declared: bool) -> None:
         self._calls = calls
         # what they do is asked about call by call, unless an agent does it that others have made
         self.read_only = declared
-        self.own_tools = not declared
+        self.own_tools: bool = not declared
         self.execution_config: ExecutionConfig | None = ExecutionConfig(timeout=None)
 
     @property
@@ -312,7 +312,7 @@ class AgentList(Tool):
     description = "List the sub-agents that you have started in this conversation, and what they do."
     parameters: Mapping[str, object] = freeze({"type": "object", "properties": {}, "additionalProperties": False})
     read_only = True
-    effects = Effects()
+    effects: Effects | None = Effects()
 
     def __init__(self, calls: SubAgentCalls) -> None:
         self._calls = calls

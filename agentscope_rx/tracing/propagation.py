@@ -40,7 +40,7 @@ class W3CTraceContext:
     ) -> None:
         self._propagator = propagator
         self.models: bool | frozenset[str] = models
-        self.service = service
+        self.service: bool = service
 
     def outgoing(self, host: str) -> Mapping[str, str]:
         """The headers of the current span; none for a host that is not to have them."""

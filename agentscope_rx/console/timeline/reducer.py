@@ -77,7 +77,7 @@ class TimelineFold:
         self._waiting: dict[tuple[str, str], RunNode] = {}
         """By agent and call: the run that has left it pending."""
         self._tally = Tally(prices)
-        self.events = 0
+        self.events: int = 0
         """How many events were added, of the run that is selected."""
         self._jobs: dict[str, RunNode] = {}
         """By id: work in the background and the runs in it, which may go on in the stream of a later run."""

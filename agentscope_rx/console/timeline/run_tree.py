@@ -38,7 +38,7 @@ class Clocks:
     """
 
     def __init__(self) -> None:
-        self.jumps = 0
+        self.jumps: int = 0
         """How often a clock was set back."""
         self._runs: dict[str, tuple[float, float]] = {}
         """By run: the last time, and by how much it is shifted."""
@@ -63,8 +63,8 @@ class RunTree:
     """The lanes of runs. Those beyond `max_lanes` are counted only, by the lane around them."""
 
     def __init__(self, max_lanes: int) -> None:
-        self.lanes = 0
-        self.omitted = 0
+        self.lanes: int = 0
+        self.omitted: int = 0
         """The outermost runs that were left out."""
         self.outermost: list[RunNode] = []
         self._max_lanes = max_lanes

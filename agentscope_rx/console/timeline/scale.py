@@ -25,9 +25,9 @@ class Axis:
     __slots__ = ("_per_column", "begin", "columns", "end")
 
     def __init__(self, begin: float, end: float, columns: int) -> None:
-        self.begin = begin
-        self.end = end
-        self.columns = columns
+        self.begin: float = begin
+        self.end: float = end
+        self.columns: int = columns
         self._per_column = max(end - begin, 1e-6) / columns
 
     def column(self, at: float) -> int:

@@ -19,7 +19,7 @@ class Tally:
     def __init__(self, prices: Mapping[str, Price] | None) -> None:
         self.prices = prices
         self.retries = 0
-        self.between = 0.0
+        self.between: float = 0.0
         self._cost = 0.0
         self._unpriced: dict[str, None] = {}
         self._models = self._tools = self._waiting = 0.0

@@ -19,7 +19,7 @@ FIRST = -1_000_000
 class HistoryHook(Hook):
     """Filters what the member sees of the messages before it took over."""
 
-    kinds = (PreReasoningEvent,)
+    kinds: tuple[type[Event], ...] | None = (PreReasoningEvent,)
     priority = FIRST
 
     def __init__(self, member: Handoff) -> None:
