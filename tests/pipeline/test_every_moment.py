@@ -28,7 +28,7 @@ def test_steps_in_turn_and_at_once():
             [member(world, "A"), several, member(world, "D", asks=True)], memory=NotingMemory(world)
         )
 
-    doubted = run_virtual(at_every_moment(make, ["go"], every=3))
+    doubted = run_virtual(at_every_moment(make, ["go"], every=7))
     assert {"A one go", "B one A of go", "C one A of go", "B two A of go"} <= set(doubted)
 
 
@@ -40,11 +40,11 @@ def test_two_turns_of_a_loop():
         body = [member(world, "A"), member(world, "B", asks=True)]
         return LoopPipeline(body, until=until, memory=NotingMemory(world), max_rounds=2)
 
-    assert run_virtual(at_every_moment(make, ["go", "then"], every=9))
+    assert run_virtual(at_every_moment(make, ["go", "then"], every=29))
 
 
 def test_a_map():
     def make(world: World) -> Any:
         return SequentialPipeline([MapPipeline(member(world, "M", asks=True)), member(world, "D")])
 
-    assert run_virtual(at_every_moment(make, ["go"], every=2))
+    assert run_virtual(at_every_moment(make, ["go"], every=5))

@@ -133,7 +133,7 @@ SHAPES: dict[str, Callable[[Any], Flow[Any]]] = {
 def test_ten_thousand_stages_at_constant_depth(shape: str) -> None:
     depths: set[int] = set()
     sizes: list[int] = []
-    stages = 2_000 if shape == "stock" else 10_000
+    stages = 500 if shape == "stock" else 10_000
 
     async def main() -> None:
         built = 0

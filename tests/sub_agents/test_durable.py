@@ -39,7 +39,7 @@ def test_two_sub_agents_and_a_tool_go_on_after_a_crash():
         first = [spawn("a", task="goa", label="A"), spawn("b", task="gob", label="B"), use("own", "own")]
         return boss_of(world, helper_of(world), first=first)
 
-    doubted = run_virtual(at_every_moment(make, ["go"]))
+    doubted = run_virtual(at_every_moment(make, ["go"], every=3))
     assert {"own", "one-goa", "two-goa", "one-gob", "two-gob", "one-again"} <= set(doubted)
 
 
@@ -48,4 +48,4 @@ def test_three_levels_go_on_after_a_crash():
         declared = helper_of(world, "mid", low=True), helper_of(world, "low")
         return boss_of(world, *declared, first=[spawn("a", "mid", "goa", label="A")])
 
-    assert run_virtual(at_every_moment(make, ["go"], every=3))
+    assert run_virtual(at_every_moment(make, ["go"], every=5))

@@ -6,6 +6,7 @@ model call). A process that is killed at a moment leaves just that; `resumed` go
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -204,10 +205,15 @@ def _plain_block(block: ContentBlock) -> object:
     return (block.type, getattr(block, "text", ""))
 
 
+def thinned(moments: list[Moment], every: int) -> list[Moment]:
+    """One of so many moments; all of them in `make soak`, which sets `EVERY_MOMENT`."""
+    return moments if os.environ.get("EVERY_MOMENT") else moments[::every]
+
+
 async def at_every_moment(make: Make, turns: Sequence[str], every: int = 1) -> list[str]:
     """Kill a run of these turns at every moment, and resume it; the end is the same, each effect once.
 
-    `every` thins the moments of a long run. Returns the effects that were in doubt.
+    `every` thins the moments of a long run (see `thinned`). Returns the effects that were in doubt.
     """
     world = new_world()
     expected = await play(world, make, turns)
@@ -215,7 +221,7 @@ async def at_every_moment(make: Make, turns: Sequence[str], every: int = 1) -> l
     assert len(set(effects)) == len(effects)
     world.recording = False
     told: list[str] = []
-    for moment in world.moments[::every]:
+    for moment in thinned(world.moments, every):
         resumed = new_world(moment.sessions, moment.effects)
         resumed.model_calls = moment.calls
         resumed.process = world.process + 1

@@ -102,7 +102,7 @@ def planner(world: World, **options: Any) -> ReActAgent:
 
 
 def test_changes_of_a_plan_are_neither_lost_nor_doubled():
-    run_virtual(at_every_moment(planner, ["go"], every=2))
+    run_virtual(at_every_moment(planner, ["go"], every=5))
 
 
 def test_the_plan_of_a_sub_agent_is_neither_lost_nor_doubled():
@@ -117,7 +117,7 @@ def test_the_plan_of_a_sub_agent_is_neither_lost_nor_doubled():
         tools = [*acting(world), inner.as_tool(name="call_planner", memory=lambda: NotingMemory(world))]
         return ReActAgent("Outer", ScriptedModel(step, repeat=True), tools=tools, memory=NotingMemory(world))
 
-    run_virtual(at_every_moment(make, ["go"], every=3))
+    run_virtual(at_every_moment(make, ["go"], every=11))
 
 
 def todo(id: str, state: str) -> ToolUseBlock:

@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from agentscope_rx import Approve, InMemoryMemory, InMemorySession, Msg, ReActAgent, Reject, ToolResultBlock
@@ -84,7 +84,6 @@ async def given_to(top: ReActAgent, then: str) -> Any:
     return answers or None
 
 
-@settings(max_examples=60)
 @given(trees_of(SLOW), ENDS, FAULTS)
 def test_every_tree_that_is_cut_off_is_whole(root: Node, ends: list[Ended], fault: Fault | None):
     faulty = Faulty(fault or Fault(at=-1))

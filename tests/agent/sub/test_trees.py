@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from agentscope_rx import (
@@ -149,7 +149,6 @@ def _answer(call: ToolUseBlock, reject: bool) -> Any:
 
 
 @pytest.mark.spec("R5", "R27")
-@settings(max_examples=60)
 @given(trees_of(["quick", "risky", "outside"]), st.data())
 def test_every_tree_ends_whole(root: Node, data: st.DataObject):
     """R5, R27, field P7."""
