@@ -305,6 +305,7 @@ _ALL = (
     shared,
     first,
     agents,
+    fan_out,
     slow_tools,
     slow_sync_tools,
     tools,

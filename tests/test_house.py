@@ -1,4 +1,4 @@
-"""The house: no import circles, no function named as a module beside it, files and names of tests of a readable length.
+"""The house: no import circles, no function named as a module beside it, readable files and names, whole tables.
 
 Imports are read from the source (the AST), at run time and for types alike: an `if TYPE_CHECKING` hides a circle from
 Python, not from a reader. The circles that remain are listed below. Take entries out when one is cut; add none.
@@ -12,6 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from benchmarks.__main__ import ROWS
+from benchmarks.cases import CASES
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "agentscope_rx"
@@ -41,6 +44,12 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The tree of a file's source."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(tree: ast.AST, *, types: bool) -> Iterator[str]:
     """The names that a module imports when it is loaded; with `types` also under TYPE_CHECKING and in functions."""
     for node in ast.iter_child_nodes(tree):
@@ -57,10 +66,11 @@ def imports(tree: ast.AST, *, types: bool) -> Iterator[str]:
         yield from imports(node, types=types)
 
 
+@cache
 def circles(*, types: bool) -> set[frozenset[str]]:
     """The sets of modules that import each other, directly or through others (Tarjan's components)."""
     graph = {
-        name: {other for other in imports(ast.parse(path.read_text()), types=types) if other in modules()} - {name}
+        name: {other for other in imports(parsed(path), types=types) if other in modules()} - {name}
         for name, path in modules().items()
     }
     index: dict[str, int] = {}
@@ -118,7 +128,7 @@ def test_no_exported_name_is_that_of_a_module_beside_it():
         f"{package}.{name}".removeprefix(f"{PACKAGE}.")
         for package, path in modules().items()
         if path.name == "__init__.py"
-        for name in exported(ast.parse(path.read_text()))
+        for name in exported(parsed(path))
         if f"{package}.{name}" in modules()
     }
     assert found == NAMESAKES
@@ -142,3 +152,7 @@ def test_names_of_tests_are_shorter_than_60_characters():
         and len(node.name) > MAX_NAME
     ]
     assert long == []
+
+
+def test_every_row_of_make_bench_has_its_case():
+    assert {case for _, case, _ in ROWS} - set(CASES) == set()
