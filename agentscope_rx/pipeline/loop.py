@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import GenerateReason, Msg
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.pipeline.members import Member, as_agent
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
@@ -36,8 +37,7 @@ class LoopPipeline(Pipeline):
         max_rounds: int = MAX_ROUNDS,
         **options: Unpack[PipelineOptions],
     ) -> None:
-        if type(max_rounds) is not int or max_rounds < 1:
-            raise ConfigurationError(f"max_rounds must be a whole number of at least 1, not {max_rounds!r}.")
+        check_count("max_rounds", max_rounds)
         if until is not None and not callable(until):
             raise ConfigurationError(f"until must be a function of the reply, not {until!r:.60}.")
         if isinstance(body, AgentCore) or callable(body):

@@ -36,6 +36,7 @@ from agentscope_rx.agent.interruption import LastWords
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.react.acting_agent import ActingAgent
+from agentscope_rx.agent.react.options import check_call_options
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.run_history import run_history
 from agentscope_rx.agent.shutdown import GracefulShutdown
@@ -53,6 +54,7 @@ from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models import ExecutionConfig
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.pipeline.member_tool import GIVEN, Given, MemberTool
 from agentscope_rx.pipeline.members import Member, members_of
 from agentscope_rx.pipeline.steps import Next, Program, Progress, Step
@@ -125,16 +127,14 @@ class Pipeline(ActingAgent):
         self.members: Mapping[str, AgentCore] = members_of(name, members)
         if name in self.members:
             raise ConfigurationError(f"Pipeline {name!r} has a member of its own name. Give one of them another name.")
-        _check_at_most(at_most)
+        if at_most is not None:
+            check_count("at_most", at_most)
         self.at_most = at_most
         self.max_iters: int = sys.maxsize
-        if pending not in ("recover", "error"):
-            raise ConfigurationError(f"pending must be 'recover' or 'error', not {pending!r}.")
-        if in_doubt not in ("ask", "run", "fail"):
-            raise ConfigurationError(f"in_doubt must be 'ask', 'run' or 'fail', not {in_doubt!r}.")
         self.pending_policy: str = pending
         self.in_doubt: InDoubt = in_doubt
         self.interrupt_grace: float = interrupt_grace
+        check_call_options(self)
         self.tool_execution_config: ExecutionConfig | None = None
         self.context_store: ContextStore | None = check_store(context_store, "an agent")
         self._tools = {each: tool_name(each) for each in self.members}
@@ -336,11 +336,6 @@ def _limit_in(run: Run, trace: Trace) -> tuple[str, float] | None:
     if not any(each.error is not None and each.error.error_type == "UsageLimitError" for each in trace.rounds[-1]):
         return None
     return run.usage.before_model()
-
-
-def _check_at_most(at_most: object) -> None:
-    if at_most is not None and (type(at_most) is not int or at_most < 1):
-        raise ConfigurationError(f"at_most must be a whole number of at least 1, or None, not {at_most!r}.")
 
 
 def _all_steps(steps: object) -> bool:

@@ -254,11 +254,12 @@ def wrong() -> list[tuple[Any, str]]:
         (lambda: ConditionalPipeline([echo("a")]), "A branch is a pair"),  # pyright: ignore
         (lambda: SequentialPipeline([], pending="no"), "pending must be"),  # pyright: ignore
         (lambda: SequentialPipeline([], in_doubt="no"), "in_doubt must be"),  # pyright: ignore
+        (lambda: SequentialPipeline([], interrupt_grace=-1), "interrupt_grace must be"),
         (lambda: FanOutPipeline([echo("a")]).call("x", output=int), "does not take output="),
     ]
 
 
-@pytest.mark.parametrize("number", range(19))
+@pytest.mark.parametrize("number", range(20))
 def test_wrong_arguments_are_refused(number: int):
     make, text = wrong()[number]
     with pytest.raises(ConfigurationError, match=text):

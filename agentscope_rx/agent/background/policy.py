@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.checks import check_count
 
 Wait = Literal["wait", "leave", "stop"]
 """A run that would end while work is in progress waits for it, leaves it in progress, or stops it."""
@@ -40,7 +41,6 @@ def policy_of(after: object, tools: Collection[str] | None, wait: Wait, max_jobs
         raise ConfigurationError("tools= names the tools that `after` holds for: give after=, too.")
     if wait not in get_args(Wait):
         raise ConfigurationError(f"wait must be 'wait', 'leave' or 'stop', not {wait!r:.60}.")
-    if not isinstance(max_jobs, int) or isinstance(max_jobs, bool) or max_jobs < 1:
-        raise ConfigurationError(f"max_jobs must be a whole number of at least 1, not {max_jobs!r:.60}.")
+    check_count("max_jobs", max_jobs)
     names = None if tools is None else frozenset(tools)
     return BackgroundPolicy(cast("float | None", after), names, wait, max_jobs)

@@ -12,13 +12,10 @@ from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens
 from agentscope_rx.tools import Toolkit
 
 
-class Options(Protocol):
-    """The options of an agent that `check_options` looks at; `ReActAgent` documents them."""
+class CallOptions(Protocol):
+    """The options that say how an agent's calls end and go on; `ReActAgent` documents them."""
 
-    max_iters: int
-    finish: str
     interrupt_grace: float
-    repeat_tool_choice: bool
 
     @property
     def pending_policy(self) -> str: ...
@@ -26,11 +23,30 @@ class Options(Protocol):
     def in_doubt(self) -> str: ...
 
 
+class Options(CallOptions, Protocol):
+    """The options of an agent that `check_options` looks at; `ReActAgent` documents them."""
+
+    max_iters: int
+    finish: str
+    repeat_tool_choice: bool
+
+
 def check_options(agent: Options, enable_meta_tool: object) -> None:
     """Raise `ConfigurationError` for an option that has no meaning."""
     rounds = cast("object", agent.max_iters)
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
         raise ConfigurationError(f"max_iters must be a whole number of at least 1, not {rounds!r}.")
+    check_call_options(agent)
+    if agent.finish not in ("text", "tool"):
+        raise ConfigurationError(f"finish must be 'text' or 'tool', not {agent.finish!r}.")
+    switches = {"repeat_tool_choice": agent.repeat_tool_choice, "enable_meta_tool": enable_meta_tool}
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"{name} must be True or False, not {switch!r:.60}.")
+
+
+def check_call_options(agent: CallOptions) -> None:
+    """Raise `ConfigurationError` for an option of an agent's calls that has no meaning."""
     grace = cast("object", agent.interrupt_grace)
     if not isinstance(grace, (int, float)) or grace < 0:
         raise ConfigurationError(f"interrupt_grace must be >= 0 seconds, not {grace!r}.")
@@ -38,12 +54,6 @@ def check_options(agent: Options, enable_meta_tool: object) -> None:
         raise ConfigurationError(f"pending must be 'recover' or 'error', not {agent.pending_policy!r}.")
     if agent.in_doubt not in ("ask", "run", "fail"):
         raise ConfigurationError(f"in_doubt must be 'ask', 'run' or 'fail', not {agent.in_doubt!r}.")
-    if agent.finish not in ("text", "tool"):
-        raise ConfigurationError(f"finish must be 'text' or 'tool', not {agent.finish!r}.")
-    switches = {"repeat_tool_choice": agent.repeat_tool_choice, "enable_meta_tool": enable_meta_tool}
-    for name, switch in switches.items():
-        if not isinstance(switch, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"{name} must be True or False, not {switch!r:.60}.")
 
 
 def model_of(model: ChatModel | str) -> ChatModel:

@@ -35,12 +35,12 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, GoalNotReachedError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.pipeline.goal.command_check import CommandCheck
 from agentscope_rx.pipeline.goal.verdict import GoalEnd, GoalOutcome, GoalVerdict
 from agentscope_rx.pipeline.goal.verifier import VerifierAgent, feedback_to_executor, to_judge
 from agentscope_rx.pipeline.member_tool import MemberTool
 from agentscope_rx.pipeline.members import Member, as_agent
-from agentscope_rx.pipeline.names import check_count
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
 from agentscope_rx.pipeline.steps import Program, Progress, Step
@@ -89,11 +89,13 @@ class GoalLoop(Pipeline):
     ) -> None:
         self.executor: AgentCore = as_agent(executor)
         self.verifier: AgentCore = _verifier_of(verifier)
-        self.max_rounds: int = check_count("max_rounds", max_rounds)
-        self.stalled_after: int | None = (
-            None if stalled_after is None else check_count("stalled_after", stalled_after, 2)
-        )
-        self.verifier_retries: int = check_count("verifier_retries", verifier_retries, 0)
+        check_count("max_rounds", max_rounds)
+        if stalled_after is not None:
+            check_count("stalled_after", stalled_after, 2)
+        check_count("verifier_retries", verifier_retries, 0)
+        self.max_rounds: int = max_rounds
+        self.stalled_after: int | None = stalled_after
+        self.verifier_retries: int = verifier_retries
         if on_unmet not in ("reply", "error"):
             raise ConfigurationError(f"on_unmet must be 'reply' or 'error', not {on_unmet!r:.60}.")
         self.on_unmet: Literal["reply", "error"] = on_unmet

@@ -38,12 +38,12 @@ from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, MsgRole, ToolUseBlock
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.pipeline.handoff.active_member import ActiveMember
 from agentscope_rx.pipeline.handoff.handoff import Handoff, members_of
 from agentscope_rx.pipeline.handoff.history_hook import HistoryHook
 from agentscope_rx.pipeline.handoff.state import STATE, HandoffState
 from agentscope_rx.pipeline.handoff.transfer_tool import TransferTool
-from agentscope_rx.pipeline.names import check_count
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.reactive import Flow, Scope, concat_map, just, then
 from agentscope_rx.tools import Tool, ToolContext, Toolkit
@@ -80,7 +80,8 @@ class Handoffs(ReActAgent):
         self._first = next(iter(self._members))
         if options.get("check_running", True) is not True:
             raise ConfigurationError("Handoffs has one active member at a time: leave check_running out.")
-        self.max_handoffs: int = check_count("max_handoffs", max_handoffs)
+        check_count("max_handoffs", max_handoffs)
+        self.max_handoffs: int = max_handoffs
         super().__init__(
             name,
             self._members[self._first].agent.model,

@@ -31,6 +31,7 @@ from agentscope_rx.events import Event, EventSource, HubEvent
 from agentscope_rx.events.hub_event import HubChange
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.pipeline.hub.delivery import ORDER, Delivery, Heard
 from agentscope_rx.pipeline.hub.hub_log import HubLog
 from agentscope_rx.pipeline.hub.member import Member
@@ -89,8 +90,7 @@ class MsgHub:
             raise ConfigurationError(f'on_missed must be "report" or "fail", not {on_missed!r:.60}.')
         if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
             raise ConfigurationError(f"timeout must be a number of seconds, or None for no limit, not {timeout!r:.60}.")
-        if type(capacity) is not int or capacity < 1:
-            raise ConfigurationError(f"capacity must be a whole number of at least 1, not {capacity!r:.60}.")
+        check_count("capacity", capacity)
         self.name: str = name if name is not None else f"hub-{uuid4().hex[:8]}"
         self._announcement = messages_of(announcement)
         self._auto = bool(auto_broadcast)
