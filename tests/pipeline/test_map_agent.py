@@ -206,3 +206,32 @@ def test_models_are_not_asked_ahead():
 
 def first_of(operator: Any) -> Any:
     return lambda source: operator(source.pipe(ops.map(str))).pipe(ops.take(1))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_a_flow_emits_meanwhile_comes_behind(ends: bool):
+    """A subscriber that makes a flow emit, or end, while its held values are emitted."""
+    flows: list[Subject[str]] = [Subject(), Subject(), Subject()]
+    seen: list[str] = []
+
+    def hear(value: str) -> None:
+        seen.append(value)
+        if value == "b1":
+            flows[1].on_next("b3")
+            if ends:
+                flows[1].on_completed()
+
+    async def main() -> None:
+        mapped = from_iterable(range(3)).pipe(map_at_most(lambda n: flows[n], 3))
+        subscription = mapped.subscribe(hear, on_completed=lambda: seen.append("end"))
+        await asyncio.sleep(0)
+        for each, values in ((2, ["c1"]), (1, ["b1", "b2"]), (0, ["a1"])):
+            for value in values:
+                flows[each].on_next(value)
+        for each in flows:
+            each.on_completed()
+        await asyncio.sleep(0)
+        subscription.dispose()
+
+    run_virtual(main())
+    assert seen == ["a1", "b1", "b2", "b3", "c1", "end"]

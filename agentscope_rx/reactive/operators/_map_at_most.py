@@ -55,6 +55,7 @@ class _MapAtMost(OperatorSink, Generic[A, B]):
         "_lanes",
         "_ordered",
         "_outer_done",
+        "_passing",
         "_pumping",
         "_scope",
         "_waiting",
@@ -77,6 +78,7 @@ class _MapAtMost(OperatorSink, Generic[A, B]):
         self._lanes: dict[_Lane[A, B], None] = {}
         self._outer_done = False
         self._pumping = False
+        self._passing = False
         self._forget: Callable[[], None] | None = None
 
     def start(self, source: Observable[A]) -> None:
@@ -156,33 +158,45 @@ class _MapAtMost(OperatorSink, Generic[A, B]):
         self._lanes[lane] = None
         attach(source, lane, self._scope)
 
-    def lane_completed(self) -> None:
+    def lane_completed(self, lane: _Lane[A, B]) -> None:
         """A flow has ended: pass on what was held behind it, and begin others."""
         if self.disposed:
             return
         if self._ordered:
             self._pass_on()
         else:
-            for lane in [each for each in self._lanes if each.done]:
-                del self._lanes[lane]
+            self._lanes.pop(lane, None)
         self._pump()
         self._end()
 
     def _pass_on(self) -> None:
-        while self._lanes and not self.disposed:
-            first = next(iter(self._lanes))
-            first.live = True
-            held, first.held = first.held, []
-            for value in held:
-                self.sink.on_next(value)
-                if self.disposed:
-                    return
-            if not first.done:
-                return
-            self._lanes.pop(first, None)
+        """Emit what the first lanes hold. A lane that ends while its values are emitted ends behind them."""
+        if self._passing:
+            return
+        self._passing = True
+        try:
+            while self._lanes and self._pass_first():
+                pass
+        finally:
+            self._passing = False
+
+    def _pass_first(self) -> bool:
+        """Emit what the first lane holds; True if it has ended, and the next one is the first."""
+        first = next(iter(self._lanes))
+        first.live = True
+        while first.held:
+            # it stays until it is emitted: what the lane emits meanwhile comes behind the others
+            self.sink.on_next(first.held[0])
+            if self.disposed:
+                return False
+            first.held.popleft()
+        if first.done:
+            del self._lanes[first]
+        return first.done
 
     def _end(self) -> None:
-        if self._outer_done and not self._lanes and not self._waiting and not self.disposed and not self._pumping:
+        ended = self._outer_done and not self._lanes and not self._waiting
+        if ended and not self.disposed and not self._pumping and not self._passing:
             self.disposed = True
             self.sink.on_completed()
 
@@ -198,7 +212,7 @@ class _Lane(OperatorSink, Generic[A, B]):
         self._parent = parent
         self.live = live
         self.done = False
-        self.held: list[B] = []
+        self.held: deque[B] = deque()
 
     def on_next(self, value: B) -> None:
         if self.live and not self.held:
@@ -214,4 +228,4 @@ class _Lane(OperatorSink, Generic[A, B]):
     def on_completed(self) -> None:
         self._upstream = None
         self.done = True
-        self._parent.lane_completed()
+        self._parent.lane_completed(self)
