@@ -7,7 +7,7 @@
 | its place in a URL       | `https://user:password@host/`, `?sig=...`, `&X-Amz-Signature=...`                        |
 
 A secret without a form of its own, in a sentence, is not found: content that may hold one is not exported at all.
-Each pattern takes time in proportion to the text.
+Each pattern takes time in proportion to the text, and is tried only on a text with one of the words that it needs.
 """
 
 from __future__ import annotations
@@ -44,21 +44,38 @@ _FORMS = re.compile(
     """,
     re.VERBOSE,
 )
-# the part before the secret is the first group, and stays
+# a text without any of these has none of the forms above
+_FORM_WORDS = (
+    "-----BEGIN ", "sk-", "_live_", "_test_", "whsec_", "AIza", "ya29.", "ghp_", "gho_", "ghu_", "ghs_", "ghr_",
+    "github_pat_", "glpat-", "hf_", "npm_", "pypi-", "dop_v1_", "xox", "xapp-", "AKIA", "ASIA", "ABIA", "ACCA", "SG.",
+    "eyJ",
+)  # fmt: skip
+# each name has one of these
+_NAME_WORDS = ("key", "secret", "token", "passw", "passphrase", "authorization", "credential", "cookie", "signature")
+# the words of which a text must have one, in lower case; the part before the secret is the first group, and stays
 _PLACES = (
-    re.compile(r"((?i:\b(?:set-)?cookie)\s{0,4}:\s{0,4})[^\r\n\"]+"),
-    re.compile(
-        r"((?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?i:basic|bearer|digest|token|apikey)\s{1,4})[^\s\"',;]+"
+    (("cookie",), re.compile(r"((?i:\b(?:set-)?cookie)\s{0,4}:\s{0,4})[^\r\n\"]+")),
+    (
+        ("authorization",),
+        re.compile(
+            r"((?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?i:basic|bearer|digest|token|apikey)\s{1,4})[^\s\"',;]+"
+        ),
     ),
-    re.compile(r"(\b(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{12,}"),
-    re.compile(r"(://)[^\s/?#@:\"']{0,200}:[^\s/?#@\"']{1,300}(?=@)"),
-    re.compile(
-        r"([?&](?i:sig|key|code|auth|[\w-]{0,30}?(?:signature|token|secret|credential|password|api[_-]?key))=)[^&\s#\"'<>]+"
+    (("bearer",), re.compile(r"(\b(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{12,}")),
+    (("://",), re.compile(r"(://)[^\s/?#@:\"']{0,200}:[^\s/?#@\"']{1,300}(?=@)")),
+    (
+        ("?", "&"),
+        re.compile(
+            r"([?&](?i:sig|key|code|auth|[\w-]{0,30}?(?:signature|token|secret|credential|password|api[_-]?key))=)[^&\s#\"'<>]+"
+        ),
     ),
-    re.compile(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}\\?\")(?:[^\"\\]|\\.)+"),
-    re.compile(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}')[^']+"),
-    re.compile(
-        rf"((?i:{_NAME})[\w-]{{0,40}}[\"']?\s{{0,4}}(?:=|:\s{{0,4}}(?!//)))(?!\d+\b|\*\*\*|(?i:basic|bearer|digest|token|apikey)\s)[^\s\"',;&(){{}}\[\]]{{4,}}"
+    (_NAME_WORDS, re.compile(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}\\?\")(?:[^\"\\]|\\.)+")),
+    (_NAME_WORDS, re.compile(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}')[^']+")),
+    (
+        _NAME_WORDS,
+        re.compile(
+            rf"((?i:{_NAME})[\w-]{{0,40}}[\"']?\s{{0,4}}(?:=|:\s{{0,4}}(?!//)))(?!\d+\b|\*\*\*|(?i:basic|bearer|digest|token|apikey)\s)[^\s\"',;&(){{}}\[\]]{{4,}}"
+        ),
     ),
 )
 
@@ -68,10 +85,18 @@ _SCHEMA_VALUES = ("default", "const", "enum", "examples", "example")
 
 def redact_secrets(text: str) -> str:
     """The text with `***` in place of each secret that is known by its form, its name or its place in a URL."""
-    text = _FORMS.sub(HIDDEN, text)
-    for place in _PLACES:
-        text = place.sub(rf"\g<1>{HIDDEN}", text)
+    if _has(text, _FORM_WORDS):
+        text = _FORMS.sub(HIDDEN, text)
+    # as `re.IGNORECASE` compares: it takes the letters i with and without a dot for the same
+    lower = text.lower() if text.isascii() else text.casefold().replace("i\u0307", "i").replace("\u0131", "i")
+    for words, place in _PLACES:
+        if _has(lower, words):
+            text = place.sub(rf"\g<1>{HIDDEN}", text)
     return text
+
+
+def _has(text: str, words: tuple[str, ...]) -> bool:
+    return any(word in text for word in words)
 
 
 def is_secret_field(name: str) -> bool:
