@@ -37,7 +37,7 @@ UNSET: Final = Unset.UNSET
 """The field is not set: the default applies. (None, where allowed, means no limit.)"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolSchema:
     """The description of a tool for a model; `parameters` is a JSON schema of type object."""
 

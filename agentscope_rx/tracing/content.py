@@ -24,7 +24,7 @@ import json
 import mimetypes
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, TypeVar
@@ -36,6 +36,7 @@ from agentscope_rx.messages.redaction import Redact, redact_secrets, redacted, r
 from agentscope_rx.messages.sources import Base64Source, FileSource, FramesSource, Source, URLSource
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.tracing.json_cache import JsonCache
 
 SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
 INPUT_MESSAGES: Final = "gen_ai.input.messages"
@@ -49,6 +50,8 @@ REACH: Final = 4096
 
 _MODALITY = {ImageBlock: "image", AudioBlock: "audio", VideoBlock: "video", FileBlock: "document"}
 _MOST_CHARS = 1_000_000
+_NOTE = 100
+"""The room for the number of messages that are left out."""
 
 Part = Mapping[str, object]
 Attributes = dict[str, str]
@@ -62,6 +65,8 @@ class Content:
     A text is cut to `max_chars`; an attribute that would have more than `max_total` characters of JSON shows the newest
     messages only, with the number of those left out. `redact` is called with each text before it is cut; if it fails,
     the text is left out, and its error is reported as dropped. Fields named like a secret are hidden in any case.
+    The JSON of a message is made once, and kept as long as the message lives: so each request costs the same, however
+    long its history is.
     """
 
     messages: bool = True
@@ -69,8 +74,9 @@ class Content:
     definitions: bool = True
     reasoning: bool = True
     max_chars: int = 8_192
-    max_total: int = 131_072
+    max_total: int = 65_536
     redact: Redact = redact_secrets
+    _made: JsonCache = field(default_factory=JsonCache, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("max_chars", "max_total"):
@@ -88,11 +94,10 @@ class Content:
         if self.messages:
             system = next((n for n, each in enumerate(messages) if each.role is not MsgRole.SYSTEM), len(messages))
             if system:
-                parts = [part for each in messages[:system] for part in self._parts(each.content)]
-                attributes[SYSTEM_INSTRUCTIONS] = self._listed(parts, _itself)
-            attributes[INPUT_MESSAGES] = self._listed(messages[system:], self._message)
+                attributes[SYSTEM_INSTRUCTIONS] = self._listed(messages, self._instructions, 0, system)
+            attributes[INPUT_MESSAGES] = self._listed(messages, self._of_message, system)
         if self.definitions and tools:
-            attributes[TOOL_DEFINITIONS] = self._listed(tools, self._definition)
+            attributes[TOOL_DEFINITIONS] = self._listed(tools, self._of_tool)
         return attributes
 
     def of_answer(self, content: Sequence[ContentBlock], finish_reason: str, name: str = "") -> Attributes:
@@ -106,11 +111,11 @@ class Content:
         }
         if name:
             message["name"] = self._text(name)
-        return {OUTPUT_MESSAGES: self._listed([message], _itself)}
+        return {OUTPUT_MESSAGES: self._listed([message], _dumped)}
 
     def of_messages(self, name: str, messages: Sequence[Msg]) -> Attributes:
         """The messages under any attribute, such as the input of a run."""
-        return {name: self._listed(messages, self._message)} if self.messages else {}
+        return {name: self._listed(messages, self._of_message)} if self.messages else {}
 
     def of_call(self, call: ToolUseBlock) -> Attributes:
         """The arguments of a tool call."""
@@ -210,18 +215,38 @@ class Content:
         text = json.dumps(value, ensure_ascii=False)
         return text if len(text) <= self.max_total else json.dumps({"left_out": f"{len(text)} characters"})
 
-    def _listed(self, items: Sequence[T], shown: Callable[[T], Part]) -> str:
-        """The items as a JSON list: of too many, the last ones."""
+    def _listed(self, items: Sequence[T], shown: Callable[[T], str], first: int = 0, end: int | None = None) -> str:
+        """The items from `first` to `end` as a JSON list: of too many, the last ones."""
+        end = len(items) if end is None else end
         left, texts = self.max_total, list[str]()
-        for item in reversed(items):
-            text = json.dumps(shown(item), ensure_ascii=False)
+        for position in range(end - 1, first - 1, -1):
+            text = shown(items[position])
             left -= len(text) + 2
             if left < 0:
-                note = {"type": "left_out", "left_out": len(items) - len(texts)}
-                texts.append(json.dumps(note if shown is _itself else {"role": "system", "parts": [note]}))
+                note = {"type": "left_out", "left_out": position + 1 - first}
+                is_message = shown == self._of_message
+                texts.append(_dumped({"role": "system", "parts": [note]} if is_message else note))
                 break
-            texts.append(text)
+            if text:
+                texts.append(text)
         return f"[{', '.join(reversed(texts))}]"
+
+    def _of_message(self, message: Msg) -> str:
+        return self._made.of("message", message, lambda: self._fitting(message))
+
+    def _fitting(self, message: Msg) -> str:
+        """The message as JSON; one that would have no room in an attribute has its texts cut further."""
+        content = self
+        while len(text := _dumped(content._message(message))) > self.max_total - _NOTE and content.max_chars > 1:
+            content = replace(content, max_chars=max(content.max_chars // 4, 1))
+        return text
+
+    def _instructions(self, message: Msg) -> str:
+        """The parts of a system message, without brackets."""
+        return self._made.of("instructions", message, lambda: ", ".join(map(_dumped, self._parts(message.content))))
+
+    def _of_tool(self, tool: ToolSchema) -> str:
+        return self._made.of("tool", tool, lambda: _dumped(self._definition(tool)))
 
 
 def finished(reason: str | None) -> str:
@@ -229,8 +254,8 @@ def finished(reason: str | None) -> str:
     return {"tool_calls": "tool_call", "other": "stop"}.get(reason, reason) if reason else "error"
 
 
-def _itself(part: Part) -> Part:
-    return part
+def _dumped(part: Part) -> str:
+    return json.dumps(part, ensure_ascii=False)
 
 
 def _reference(source: Source) -> tuple[str | None, str]:
