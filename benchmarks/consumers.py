@@ -83,6 +83,8 @@ def agent_with(provider: TracerProvider | None) -> ReActAgent:
 
 EXPECTED = {
     ("invoke_agent Friday", "AGENT", "OK"),
+    ("reasoning", "CHAIN", "OK"),
+    ("acting", "CHAIN", "OK"),
     ("chat scripted", "LLM", "OK"),
     ("execute_tool weather", "TOOL", "OK"),
     ("execute_tool broken", "TOOL", "ERROR"),

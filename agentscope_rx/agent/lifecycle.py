@@ -76,7 +76,7 @@ def connect_run(
             return
         events = run_events(agent, run, given)
         if run.hooks.probes is not None or IN_USE.ever:
-            events = probed_run(run, given, events)
+            events = probed_run(agent, run, given, events)
         attach(out(events, run), sink, run.scope)
 
     return connect

@@ -36,6 +36,8 @@ class AgentCore(ABC):
     place: Binding | None
     """Where the agent's own conversation is bound at its first run, if the agent was given a session."""
     state_persistence: StatePersistence
+    is_workflow: bool = False
+    """True if a program says what is done next, and no model."""
 
     @property
     @abstractmethod

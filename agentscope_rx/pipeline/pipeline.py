@@ -83,6 +83,8 @@ class Pipeline(ActingAgent):
 
     takes_output: bool = True
     """True if steps with `output=True` may give the structured output that a caller requests."""
+    is_workflow: bool = True
+    """For tracers: a program says what is done next, and no model."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from opentelemetry.trace import SpanKind
 
@@ -13,6 +14,9 @@ from agentscope_rx.reactive import Outcome
 from agentscope_rx.tracing import conventions as names
 from agentscope_rx.tracing.content import finished
 from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageRecord, ToolRecord
+
+MOST_NAMES: Final = 32
+"""How many of those who heard a message a span event names."""
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = dict[str, Value]
@@ -46,14 +50,22 @@ def at_begin(record: Record) -> tuple[str, SpanKind, Mapping[str, Value]]:
     if isinstance(record, ToolRecord):
         return f"{names.EXECUTE_TOOL} {record.request.call.name}", SpanKind.INTERNAL, _of_tool(record)
     if isinstance(record, RunRecord):
-        given = _within(record, names.INVOKE_AGENT)
-        return f"{names.INVOKE_AGENT} {record.agent}", SpanKind.INTERNAL, given
+        return _of_run(record)
     if isinstance(record, StageRecord):
         stage = record.request.stage
         # (consumers may leave out spans that have no attribute of the GenAI conventions, and so break the tree)
         given = {names.AGENT_NAME: record.request.agent, names.RUN_ID: record.request.run_id}
+        given[names.SPAN_KIND] = names.CHAIN
         return stage, SpanKind.INTERNAL, {**given, names.STAGE: stage, names.ITERATION: record.request.iteration}
     raise TypeError(f"There is no span of a {type(record).__name__}.")
+
+
+def _of_run(record: RunRecord) -> tuple[str, SpanKind, Attributes]:
+    operation = names.INVOKE_WORKFLOW if record.request.is_workflow else names.INVOKE_AGENT
+    given = _within(record, operation)
+    if record.request.is_workflow:
+        given[names.SPAN_KIND] = names.CHAIN
+    return f"{operation} {record.agent}", SpanKind.INTERNAL, given
 
 
 def _within(record: Record, operation: str) -> Attributes:
@@ -61,7 +73,11 @@ def _within(record: Record, operation: str) -> Attributes:
     given: Attributes = {names.OPERATION: operation}
     run = record if isinstance(record, RunRecord) else record.run
     if run is not None:
-        given[names.AGENT_NAME] = run.agent
+        part = record
+        while part is not run and part.parent is not None and not isinstance(part, StageRecord):
+            part = part.parent
+        # in a run of `Handoffs` the agent of a stage is the active member
+        given[names.AGENT_NAME] = part.request.agent if isinstance(part, StageRecord) else run.agent
         given[names.RUN_ID] = run.run_id
         if run.began is not None:
             given[names.CONVERSATION] = run.conversation_id
@@ -135,7 +151,8 @@ def of_event(event: Event) -> tuple[str, Attributes]:
     elif isinstance(event, BackgroundEvent):
         given = {"job": event.job, "state": event.state, names.TOOL_CALL_ID: event.tool_use.id}
     elif isinstance(event, HubEvent):
-        given = {"hub": event.hub, "change": event.change, "member": event.member, "heard_by": event.heard_by}
+        given = {"hub": event.hub, "change": event.change, "member": event.member}
+        given |= {"heard_by": event.heard_by[:MOST_NAMES], "heard_by.count": len(event.heard_by)}
     return f"agentscope.{event.type}", given
 
 

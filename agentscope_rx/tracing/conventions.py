@@ -24,6 +24,7 @@ SCOPE: Final = "agentscope_rx"
 
 OPERATION: Final = "gen_ai.operation.name"
 INVOKE_AGENT: Final = "invoke_agent"
+INVOKE_WORKFLOW: Final = "invoke_workflow"
 CHAT: Final = "chat"
 EXECUTE_TOOL: Final = "execute_tool"
 PROVIDER: Final = "gen_ai.provider.name"
@@ -67,6 +68,12 @@ EXCEPTION: Final = "exception"
 EXCEPTION_TYPE: Final = "exception.type"
 EXCEPTION_MESSAGE: Final = "exception.message"
 EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
+
+# --- other conventions ----------------------------------------------------------------------------------------------
+
+SPAN_KIND: Final = "openinference.span.kind"
+"""Of OpenInference: what Phoenix and Langfuse show a span as. For spans that the GenAI conventions have no name for."""
+CHAIN: Final = "CHAIN"
 
 # --- this library's -----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
       acting
         execute_tool weather       INTERNAL    a tool call
           invoke_agent Expert                  a sub-agent's run
+    invoke_workflow Review         INTERNAL    a run of a Pipeline
 
 | how a part ends                  | status | attributes                                             |
 |----------------------------------|--------|--------------------------------------------------------|

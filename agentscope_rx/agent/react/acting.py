@@ -72,7 +72,7 @@ def acting(agent: ActingCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         return _act(agent, run, batches.pop() if batches else sort_calls(run, calls, agent.in_doubt))
 
     stage = defer(begin) if around is None else around_stage(around, run, "acting", begin, calls)
-    return stage if probes is None else probed_stage(probes, run, "acting", stage, calls)
+    return stage if probes is None else probed_stage(agent, probes, run, "acting", stage, calls)
 
 
 def _act(agent: ActingCore, run: Run, batch: CallBatch) -> Stage:

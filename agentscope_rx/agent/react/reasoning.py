@@ -86,7 +86,7 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
     if run.hooks.compacting:
         stage = compact_before(agent, run, _compacting(agent, run, output, "round"), stage, limited=not granted)
     probes = run.hooks.probes
-    return stage if probes is None else probed_stage(probes, run, "reasoning", stage)
+    return stage if probes is None else probed_stage(agent, probes, run, "reasoning", stage)
 
 
 def _compacting(agent: ReActCore, run: Run, output: StructuredOutputState | None, why: CompactionWhy) -> Compacting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, cast
 
 from agentscope_rx.agent.run import Run, Stage
@@ -61,15 +62,19 @@ def sent_of(agent: ReActCore, run: Run, history: Sequence[Msg]) -> Sequence[Msg]
     return view.messages if window is None else window.of_view(view, pending=conversation.unsettled or ())
 
 
-def probed_stage(probes: Probes, run: Run, stage: StageName, flow: Stage, calls: Sequence[ToolUseBlock] = ()) -> Stage:
-    """The stage, seen by the probes of tracers.
+def probed_stage(
+    agent: ActingCore, probes: Probes, run: Run, stage: StageName, flow: Stage, calls: Sequence[ToolUseBlock] = ()
+) -> Stage:
+    """The stage, seen by the probes of tracers, as one of the agent whose model and settings it uses.
 
     Signals: those of the stage.
     Cancels: the stage.
     """
     if not probes.stages:
         return flow
-    request = StageRequest(source=run.source, stage=stage, iteration=run.iteration, calls=tuple(calls))
+    # a member of `Handoffs` has stages in a run that is not its own
+    source = run.source if agent.name == run.source.agent else replace(run.source, agent=agent.name)
+    request = StageRequest(source=source, stage=stage, iteration=run.iteration, calls=tuple(calls))
     return probes.stage(flow, request)
 
 

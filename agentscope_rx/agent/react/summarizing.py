@@ -65,7 +65,7 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
         stage = defer(begin) if compacting or probes is not None else begin()
     if compacting:
         stage = compact_before(agent, run, _compacting(agent, run, "round"), stage, limited=False)
-    return stage if probes is None else probed_stage(probes, run, "summarizing", stage)
+    return stage if probes is None else probed_stage(agent, probes, run, "summarizing", stage)
 
 
 def _compacting(agent: ReActCore, run: Run, why: CompactionWhy) -> Compacting:

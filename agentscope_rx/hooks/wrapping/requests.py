@@ -31,11 +31,15 @@ class Request(HasSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest(Request):
-    """A call: its input as the caller has given it, before hooks on PreCall. For probes: its conversation."""
+    """A call: its input as the caller has given it, before hooks on PreCall. For probes: its conversation.
+
+    `is_workflow`, for probes, too, is true for a `Pipeline`: a program says what is done next, and no model.
+    """
 
     input: tuple[Msg, ...] = ()
     answers: tuple[Approve | Reject, ...] = ()
     conversation: ConversationId | None = field(default=None, compare=False, repr=False)
+    is_workflow: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
