@@ -138,7 +138,7 @@ def _name(name: object) -> str:
     if not isinstance(name, str):
         raise ConfigurationError(f"name of a SubAgent must be text, not {name!r:.60}.")
     if problem := name_problem(name):
-        raise ConfigurationError(problem.replace("a skill", "a sub-agent"))
+        raise ConfigurationError(problem.replace("a skill", "a sub-agent").replace("my-skill", "my-agent"))
     return name
 
 

@@ -24,6 +24,7 @@ from agentscope_rx.events.kinds import appended
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.checks import check_count, check_seconds
+from agentscope_rx.models.registry import REGISTRY
 from agentscope_rx.models.tokens import EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, just, on_worker, timeout
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -142,7 +143,7 @@ class SubagentsHook(Hook):
         return self._tools
 
     def added_to(self, agent: object) -> None:
-        """`ConfigurationError` if a sub-agent that is declared in code names a tool that this agent does not have."""
+        """`ConfigurationError` if a sub-agent that is declared in code names a model or a tool that is not there."""
         if not isinstance(agent, ReActAgent):
             return
         # a sub-agent has a part of its parent's tools: what needs others is not in its list
@@ -151,6 +152,8 @@ class SubagentsHook(Hook):
         for each in () if own else self.catalog.in_code:
             if each.declared.agent is None and (problem := each.declared.tool_problem(known)):
                 raise ConfigurationError(f"Sub-agent {each.name!r} of agent {agent.name!r}: {problem[1]}")
+            if isinstance(each.declared.model, str):
+                REGISTRY.split(each.declared.model)
         self._agents[agent.name] = ref(agent), own
 
     def section(self, agent: str = "") -> Flow[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -46,11 +46,20 @@ class Background:
 
     def __post_init__(self) -> None:
         if not callable(self.after):
-            _check_seconds("Background", self.after)
+            self._check(self.after)
 
     def seconds(self, tool: str, arguments: Mapping[str, object]) -> float | None:
         """The seconds in the foreground of a call with these arguments; None: it stays there."""
-        return _check_seconds(tool, self.after(arguments)) if callable(self.after) else self.after
+        return _seconds(tool, self.after(arguments)) if callable(self.after) else self.after
+
+    @staticmethod
+    def _check(after: object) -> None:
+        if not _is_seconds(after):
+            raise ToolDefinitionError(
+                "after of Background must be seconds >= 0, None (never), or a function of the arguments that gives one "
+                f"of them, not {after!r:.60}.",
+                tool="Background",
+            )
 
     def by_argument(self, tool: str) -> Background:
         """The same with the model's choice in `after`, for the tool that has the argument."""
@@ -83,7 +92,7 @@ def background_of(tool: str, option: BackgroundOption) -> Background | None:
         return Background(None, asked=True)
     if isinstance(option, Background):
         return option
-    return Background(_check_seconds(tool, option))
+    return Background(_seconds(tool, option))
 
 
 def check_alone(tool: str, exclusive: bool, background: Background | None) -> None:
@@ -96,11 +105,15 @@ def check_alone(tool: str, exclusive: bool, background: Background | None) -> No
         )
 
 
-def _check_seconds(tool: str, seconds: object) -> float | None:
-    if seconds is None:
-        return None
-    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 <= seconds < float("inf"):
-        return float(seconds)
+def _is_seconds(given: object) -> bool:
+    if given is None:
+        return True
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < float("inf")
+
+
+def _seconds(tool: str, seconds: object) -> float | None:
+    if _is_seconds(seconds):
+        return cast("float | None", seconds)
     raise ToolDefinitionError(
         f"background of tool {tool!r} must be True, False, seconds >= 0, 'model' or a Background, not {seconds!r:.60}.",
         tool=tool,

@@ -84,6 +84,11 @@ class Metrics(Recorder):
         given = cast("object", prices)
         if given is not None and not callable(given) and not isinstance(given, Mapping):
             raise ConfigurationError(f"prices is a table by model name, or a function, not {prices!r:.60}.")
+        for model, price in cast("Mapping[str, object]", given).items() if isinstance(given, Mapping) else ():
+            if not callable(getattr(price, "of", None)):
+                raise ConfigurationError(
+                    f"prices[{model!r}] must be a Price(input=..., output=...), not {price!r:.60}."
+                )
         self._prices = prices
         meter = meter_of(None) if meter is None else meter
 

@@ -16,6 +16,7 @@ from opentelemetry import trace
 from opentelemetry.metrics import MeterProvider
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.tools.options import check_flag
 from agentscope_rx.tracing import conventions as names
 from agentscope_rx.tracing.content import Content
 from agentscope_rx.tracing.metrics import Metrics, Prices, meter_of
@@ -48,6 +49,7 @@ class OpenTelemetryHook(RecordingTracer):
             raise ConfigurationError(
                 f"tracer_provider must be an OpenTelemetry TracerProvider, not {tracer_provider!r:.60}."
             )
+        check_flag("metrics", metrics)
         tracer = trace.get_tracer(names.SCOPE, version("agentscope-rx"), tracer_provider, names.SCHEMA_URL)
         shown = Content() if content is True else content or None
         recorders: Sequence[Recorder] = (Spans(tracer, content=shown, clock=clock),)

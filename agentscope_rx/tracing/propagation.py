@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
+from agentscope_rx.tools.options import check_flag
 from agentscope_rx.trace_context import TRACE_CONTEXT
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def propagate_context(*, models: bool | Collection[str] = True, service: bool = 
     For the whole process; a second call replaces the first. Without a tracer there is no current span, and nothing is
     sent.
     """
+    check_flag("propagate_context: service", service)
     hosts = models if isinstance(models, bool) else _hosts(models)
     try:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import Context, ContextVar
 from typing import TypeVar, cast
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     BackgroundEvent,
     ContextEvent,
@@ -32,6 +33,7 @@ from agentscope_rx.reactive import Outcome, Probe, Scope, SourceCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolEvent, ToolRetry
+from agentscope_rx.tools.options import check_flag
 from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageRecord, ToolRecord
 
 R = TypeVar("R", bound=Record)
@@ -75,7 +77,14 @@ class RecordingTracer(Tracer):
     alone = True
 
     def __init__(self, recorders: Sequence[Recorder], *, stages: bool = True) -> None:
+        check_flag("stages", stages)
+        given = cast("object", recorders)
+        if not isinstance(given, Iterable):
+            raise ConfigurationError(f"recorders is a list, as in RecordingTracer([Metrics()]), not {given!r:.60}.")
         self._recorders = tuple(recorders)
+        for each in self._recorders:
+            if not isinstance(each, Recorder):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"A recorder is a Recorder, not {each!r:.60}.")
         self._stages = stages
 
     def probe_call(self, request: CallRequest) -> Probe[object]:

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx import UsageLimits
+from agentscope_rx import ReActAgent, UsageLimits
 from agentscope_rx.errors import ConfigurationError, SubAgentFileError, WorkspaceError
 from agentscope_rx.permissions.rule_set import RuleSet
 from agentscope_rx.sub_agents import (
     FolderSubAgents,
     SubAgent,
     SubAgentCatalog,
+    SubagentsHook,
     WorkspaceSubAgents,
     sub_agent_of_text,
     usual_sub_agents,
@@ -256,3 +257,9 @@ def test_a_source_that_fails_leaves_the_others(tmp_path: Path):
     assert list(found.by_name) == ["a"] and "RuntimeError: no disk" in str(found.problems[0])
     with pytest.raises(ConfigurationError, match="Sub-agents come from"):
         SubAgentCatalog(7)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_model_in_code_is_checked_with_its_agent() -> None:
+    hook = SubagentsHook(SubAgent("finder", "Finds facts.", "You find facts.", model="gpt-5-mini"))
+    with pytest.raises(ConfigurationError, match="A model is named provider:name"):
+        ReActAgent("Friday", ScriptedModel("Hi."), hooks=[hook])

@@ -18,6 +18,7 @@ from agentscope_rx.agent.background.policy import BackgroundPolicy
 from agentscope_rx.agent.background.records import RECORDS, JobRecord, Records, dump_record, record_of
 from agentscope_rx.errors import InvalidInputError, RunEndedError
 from agentscope_rx.events import EventSource
+from agentscope_rx.models.checks import check_one_of, check_seconds
 from agentscope_rx.parts import PartStates
 from agentscope_rx.reactive import Flow, concat, defer, just, then
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -230,6 +231,10 @@ class Jobs:
         Signals: one None, also if `timeout` seconds have passed before; `InvalidInputError` for an unknown id.
         Cancels: the waiting. The jobs go on.
         """
+
+        check_one_of("until", until, ("any", "all"), optional=False)
+        if timeout is not None:
+            check_seconds("timeout", timeout)
 
         def begin() -> Flow[None]:
             return ends([self.find(id) for id in ids] or self.in_progress, until=until, timeout=timeout)

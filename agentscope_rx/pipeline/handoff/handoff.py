@@ -95,7 +95,10 @@ def texts_only(messages: Sequence[Msg]) -> list[Msg]:
 def members_of(given: Iterable[ReActAgent | Handoff]) -> dict[str, Handoff]:
     """The members by name; `ConfigurationError` for two of one name, or a target that is none of them."""
     if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"members takes a list of agents or Handoffs, not {cast('object', given)!r:.60}.")
+        raise ConfigurationError(
+            "Handoffs takes a name and a list of members, as in Handoffs('Team', [triage, Handoff(billing)]), "
+            f"not {cast('object', given)!r:.60} as the list."
+        )
     members: dict[str, Handoff] = {}
     tools: dict[str, str] = {}
     for each in given:

@@ -56,6 +56,7 @@ from agentscope_rx.reactive import (
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.kernel.subscription import Subscription
+from agentscope_rx.tools.options import check_flag
 
 T = TypeVar("T")
 
@@ -93,7 +94,8 @@ class MsgHub:
         check_count("capacity", capacity)
         self.name: str = name if name is not None else f"hub-{uuid4().hex[:8]}"
         self._announcement = messages_of(announcement)
-        self._auto = bool(auto_broadcast)
+        check_flag("auto_broadcast", auto_broadcast)
+        self._auto = auto_broadcast
         self._fails = on_missed == "fail"
         self._timeout = timeout
         self._capacity = capacity
@@ -226,7 +228,8 @@ class MsgHub:
 
     def set_auto_broadcast(self, enable: bool) -> None:
         """From now on pass the replies of members on, or not; what counts is the moment when a call ends."""
-        self._auto = bool(enable)
+        check_flag("auto_broadcast", enable)
+        self._auto = enable
 
     def broadcast(self, msgs: CallInput) -> Flow[HubEvent]:
         """Let all members hear the messages; the author of one, who has it, does not hear it again.
@@ -419,7 +422,8 @@ class MsgHub:
 def _agents(given: Agent | Iterable[Agent]) -> Sequence[Agent]:
     agents = (given,) if isinstance(given, Agent) else tuple(given)
     for agent in agents:
-        check_kind("a participant of a MsgHub", agent, Agent, needed=True)
+        if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"A participant of a MsgHub is an agent, not {agent!r:.60}.")
     return agents
 
 

@@ -383,7 +383,7 @@ def test_wrong_arguments_are_named():
     ann, bob = talker("Ann"), talker("Bob")
     with pytest.raises(ConfigurationError, match="at least one participant"):
         MsgHub([])
-    with pytest.raises(ConfigurationError, match="participant of a MsgHub must be"):
+    with pytest.raises(ConfigurationError, match="participant of a MsgHub is an agent"):
         MsgHub([ann, "bob"])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match="on_missed"):
         MsgHub([ann], on_missed="ignore")  # type: ignore[arg-type]
