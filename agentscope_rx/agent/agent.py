@@ -330,7 +330,11 @@ class Agent(ClassHooks, SavingAgent):
     def background(self, *, memory: Memory | None = None) -> Jobs:
         """The work in the background of the agent's conversation, or of that of `memory`: to list, stop, wait for."""
         conversation = self.conversation(memory)
-        return Jobs(conversation.parts) if conversation.jobs is None else conversation.jobs
+        if conversation.jobs is not None:
+            return conversation.jobs
+        jobs = Jobs(conversation.parts)
+        jobs.below = conversation.jobs_below
+        return jobs
 
     def idle(self, *, memory: Memory | None = None) -> Flow[None]:
         """Wait until no run is in progress or being cleaned up. In a tool or hook this deadlocks.

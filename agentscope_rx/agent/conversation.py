@@ -161,6 +161,14 @@ class Conversation:
             if child.conversation is not None:
                 yield from child.conversation.entered_within()
 
+    def jobs_below(self) -> Iterator[Jobs]:
+        """The work in the background of the sub-agents' conversations, at every level."""
+        for child in () if self.children is None else self.children.all:
+            if child.conversation is not None:
+                if child.conversation.jobs is not None:
+                    yield child.conversation.jobs
+                yield from child.conversation.jobs_below()
+
     @property
     def rules(self) -> tuple[ApprovalRule, ...]:
         """The answers that hold for later calls, the latest last."""

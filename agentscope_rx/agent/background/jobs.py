@@ -60,6 +60,7 @@ class Jobs:
         "_runs",
         "_shown_by",
         "_writing",
+        "below",
         "inbox_of",
         "on_ended",
         "on_settled",
@@ -82,6 +83,8 @@ class Jobs:
         """Called when a job has ended."""
         self.inbox_of: Callable[[Job], Inbox | None] = lambda job: None
         """The inbox of the sub-agent's run that a job is, if it is one."""
+        self.below: Callable[[], Iterable[Jobs]] = tuple
+        """The jobs of the conversations of sub-agents, at every level."""
         self.on_ended: Callable[[Job], object] | None = None
         """Called first when a job has ended."""
         self.on_settled: Callable[[Job], object] | None = None
@@ -99,6 +102,11 @@ class Jobs:
     def in_progress(self) -> tuple[Job, ...]:
         """The jobs that have not ended."""
         return tuple(job for job in self._all.values() if job.running)
+
+    @property
+    def in_progress_within(self) -> tuple[Job, ...]:
+        """The same, and those of the conversations of sub-agents."""
+        return (*self.in_progress, *(job for jobs in self.below() for job in jobs.in_progress))
 
     def find(self, id: str) -> Job:
         """The job of this id; `InvalidInputError` if there is none."""
@@ -204,8 +212,8 @@ class Jobs:
             job.abandon()
 
     def stop(self, *ids: str) -> tuple[str, ...]:
-        """Stop the jobs of these ids, or all; returns the ids of those that were in progress."""
-        jobs = [self.find(id) for id in ids] if ids else self.all
+        """Stop the jobs of these ids, or all, also those of sub-agents; returns the ids of those in progress."""
+        jobs = [self.find(id) for id in ids] if ids else self.in_progress_within
         running = [job for job in jobs if job.running]
         for job in running:
             job.stop()
@@ -226,7 +234,9 @@ class Jobs:
             raise InvalidInputError(f"Job {job.id} takes no messages: tool {job.call.name!r} reads none.")
 
     def wait(self, *ids: str, until: Literal["any", "all"] = "all", timeout: float | None = None) -> Flow[None]:
-        """Wait until one of these jobs has ended, or all; without ids, those in progress. From any loop.
+        """Wait until one of these jobs has ended, or all; without ids, those in progress, also of sub-agents.
+
+        It may be called from any loop.
 
         Signals: one None, also if `timeout` seconds have passed before; `InvalidInputError` for an unknown id.
         Cancels: the waiting. The jobs go on.
@@ -237,7 +247,7 @@ class Jobs:
             check_seconds("timeout", timeout)
 
         def begin() -> Flow[None]:
-            return ends([self.find(id) for id in ids] or self.in_progress, until=until, timeout=timeout)
+            return ends([self.find(id) for id in ids] or self.in_progress_within, until=until, timeout=timeout)
 
         return defer(begin)
 
@@ -249,7 +259,7 @@ class Jobs:
         """
 
         def hand_over() -> Flow[None]:
-            jobs = self.in_progress
+            jobs = self.in_progress_within
             for job in jobs:
                 job.abandon()
             return concat(*(job.idle() for job in jobs)).pipe(then(lambda: just(None)))
@@ -284,8 +294,9 @@ class Jobs:
             if self._runs and job.id in self._given and self._given[job.id] is None:
                 self._give(job)
         if self.policy.wait == "stop":
-            for job in self.in_progress:
-                if job.source.path == run.source.path:
+            begun = run.source.path
+            for job in self.in_progress_within:
+                if job.source.path[: len(begun)] == begun:
                     job.stop()
 
     def _show(self, job: Job) -> None:

@@ -80,8 +80,7 @@ class KeptConversation:
         """True while work in the background is in progress."""
         if self.agent is None or self.memory is None:
             return False
-        jobs = self.agent.conversation(self.memory).jobs
-        return jobs is not None and bool(jobs.in_progress)
+        return bool(self.agent.background(memory=self.memory).in_progress_within)
 
     @property
     def has_runs(self) -> bool:

@@ -7,7 +7,7 @@ any other                                                       told as in doubt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 from weakref import ref
 
@@ -68,6 +68,10 @@ def _connect(jobs: Jobs, agent: AgentCore, run: Run) -> None:
             raise RunEndedError(child.conversation.name, job.id)
         return runs[0].inbox
 
+    def below() -> Iterator[Jobs]:
+        conversation = its()
+        return iter(()) if conversation is None else conversation.jobs_below()
+
     def let_go(children: SubConversations, id: str) -> Callable[[], Flow[object]]:
         def free() -> Flow[object]:
             children.let_go(id)
@@ -94,7 +98,7 @@ def _connect(jobs: Jobs, agent: AgentCore, run: Run) -> None:
             saved = in_its_turn(agent, where, lambda run: agent.checkpoint(run) or empty()).pipe(catch(_busy))
             spawn_background(saved, f"saving agent {agent.name}", loop=job.log.scope.loop)
 
-    jobs.inbox_of, jobs.on_ended, jobs.on_settled = inbox_of, ended, settled
+    jobs.inbox_of, jobs.on_ended, jobs.on_settled, jobs.below = inbox_of, ended, settled, below
     if agent.shutdown is not None:
         agent.shutdown.drain(jobs)
 
