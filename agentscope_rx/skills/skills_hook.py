@@ -19,12 +19,12 @@ from agentscope_rx.errors import ConfigurationError, DeadlineError, SkillError, 
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.events.kinds import appended
 from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks.problem_reports import ProblemReports
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.checks import check_count, check_seconds
 from agentscope_rx.models.tokens import EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, just, on_worker, timeout
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.skills.catalog import AnySource, SkillCatalog, Skills
 from agentscope_rx.skills.scripts import ScriptTool, SkillScripts
 from agentscope_rx.skills.skill_tools import SkillTools
@@ -33,8 +33,6 @@ from agentscope_rx.tools import Tool, Toolkit
 from agentscope_rx.tools.groups import ToolGroup
 
 MAX_TOKENS = 2_000
-_REPORTED = 1_000
-"""Problems that are remembered, to be reported once."""
 
 
 class SkillsHook(Hook):
@@ -87,9 +85,7 @@ class SkillsHook(Hook):
         self.priority = priority
         self._counter: TokenCounter = counter or EstimatedTokens()
         self._timeout = timeout
-        self._on_problem = on_problem
-        self._lock = new_lock()
-        self._reported: set[str] = set()
+        self._reports = ProblemReports(on_problem, "a skill", "a SkillsHook")
         self._made: tuple[Skills, str] = Skills(), ""
         self._groups = _groups_of(tools, self.catalog)
         names = {group.name.partition(":")[2]: group.name for group in self._groups}
@@ -162,21 +158,7 @@ class SkillsHook(Hook):
         if left_out:
             text = f"{left_out} skills have no room in the list: raise max_tokens={self.max_tokens}, or name fewer."
             problems.append(SkillError("SkillsHook", text))
-        for each in problems:
-            with self._lock:
-                known = str(each) in self._reported
-                if not known and len(self._reported) < _REPORTED:
-                    self._reported.add(str(each))
-            if known:
-                continue
-            if self._on_problem is None:
-                report_dropped(each, "a skill")
-                continue
-            try:
-                self._on_problem(each)
-            except Exception as failure:
-                report_dropped(each, "a skill")
-                report_dropped(failure, "on_problem of a SkillsHook")
+        self._reports.report(problems)
 
     def __repr__(self) -> str:
         return f"<SkillsHook {', '.join(map(repr, self.catalog.sources))}>"

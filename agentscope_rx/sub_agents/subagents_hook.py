@@ -22,13 +22,13 @@ from agentscope_rx.errors import ConfigurationError, DeadlineError, SubAgentFile
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.events.kinds import appended
 from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks.problem_reports import ProblemReports
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.checks import check_count, check_seconds
 from agentscope_rx.models.registry import REGISTRY
 from agentscope_rx.models.tokens import EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, just, on_worker, timeout
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.skills.wording import skills_section
 from agentscope_rx.sub_agents.building import MAKING, MoreHooks, SubAgentFactory, tools_of
 from agentscope_rx.sub_agents.catalog import AnySubAgents, SubAgentCatalog, SubAgents
@@ -41,8 +41,6 @@ from agentscope_rx.tools import Tool
 from agentscope_rx.tools.options import check_flag
 
 MAX_TOKENS = 2_000
-_REPORTED = 1_000
-"""Problems that are remembered, to be reported once."""
 
 
 class SubagentsHook(Hook):
@@ -102,9 +100,7 @@ class SubagentsHook(Hook):
         self.priority = priority
         self._counter: TokenCounter = counter or EstimatedTokens()
         self._timeout = timeout
-        self._on_problem = on_problem
-        self._lock = new_lock()
-        self._reported: set[str] = set()
+        self._reports = ProblemReports(on_problem, "a sub-agent", "a SubagentsHook")
         self._made: tuple[tuple[FoundSubAgent, ...] | None, str] = None, ""
         self._last = SubAgents()
         self._agents: dict[str, tuple[ref[ReActAgent], bool]] = {}
@@ -177,7 +173,7 @@ class SubagentsHook(Hook):
 
     def _read(self) -> SubAgents:
         found = self._last = self.catalog.read()
-        self._report(found.problems)
+        self._reports.report(found.problems)
         return found
 
     def _section(self, found: SubAgents, agent: str) -> str:
@@ -189,7 +185,7 @@ class SubagentsHook(Hook):
             self._made = made = usable, text
             if left_out:
                 problem = f"{left_out} sub-agents have no room in the list: raise max_tokens={self.max_tokens}."
-                self._report((SubAgentFileError("SubagentsHook", problem),))
+                self._reports.report((SubAgentFileError("SubagentsHook", problem),))
         return made[1]
 
     def _usable(self, found: SubAgents, agent: str) -> list[FoundSubAgent]:
@@ -205,7 +201,7 @@ class SubagentsHook(Hook):
             if problem is None:
                 usable.append(each)
             elif not own:
-                self._report((SubAgentFileError(each.place, problem[1], sub_agent=each.name),))
+                self._reports.report((SubAgentFileError(each.place, problem[1], sub_agent=each.name),))
         return usable
 
     def _tools_of(self, agent: ReActAgent) -> frozenset[str]:
@@ -215,23 +211,6 @@ class SubagentsHook(Hook):
 
     def _count(self, text: str) -> int:
         return self._counter.count((Msg.system(text),))
-
-    def _report(self, problems: tuple[SubAgentFileError, ...]) -> None:
-        for each in problems:
-            with self._lock:
-                known = str(each) in self._reported
-                if not known and len(self._reported) < _REPORTED:
-                    self._reported.add(str(each))
-            if known:
-                continue
-            if self._on_problem is None:
-                report_dropped(each, "a sub-agent")
-                continue
-            try:
-                self._on_problem(each)
-            except Exception as failure:
-                report_dropped(each, "a sub-agent")
-                report_dropped(failure, "on_problem of a SubagentsHook")
 
     def __repr__(self) -> str:
         return f"<SubagentsHook {', '.join(map(repr, self.catalog.sources))}>"
