@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
-from agentscope_rx.cli.listing import print_rows
+from agentscope_rx.cli.exit_codes import ANSWERED, note
+from agentscope_rx.cli.listing import print_findings, print_rows
 from agentscope_rx.console.wording import clean, counted, one_line
 from agentscope_rx.errors import ConfigurationError, SkillError
 from agentscope_rx.hooks import Hook
@@ -154,19 +154,12 @@ def _json(found: Skills) -> dict[str, object]:
 
 
 def _check(flags: argparse.Namespace) -> int:
-    from agentscope_rx.skills.checks import check_skills, to_json
+    from agentscope_rx.skills.checks import check_skills
 
     checked = [check_skills(path) for path in flags.path]
+    subject = counted(sum(len(folders) for folders, _ in checked), "skill")
     findings = [finding for _, found in checked for finding in found]
-    if flags.json:
-        print(json.dumps([to_json(each) for each in findings], indent=2))
-    for each in [] if flags.json else findings:
-        print(one_line(str(each)))
-    errors = sum(each.level == "error" for each in findings)
-    folders = sum(len(folders) for folders, _ in checked)
-    warnings = counted(len(findings) - errors, "warning")
-    note(f"{counted(folders, 'skill')}: {counted(errors, 'error')}, {warnings}")
-    return FAILED if errors or (flags.strict and findings) else ANSWERED
+    return print_findings(findings, subject, as_json=flags.json, strict=flags.strict)
 
 
 def _new(name: str, folder: str, description: str | None) -> int:

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
-from agentscope_rx.cli.listing import print_rows
+from agentscope_rx.cli.exit_codes import ANSWERED, note
+from agentscope_rx.cli.listing import print_findings, print_rows
 from agentscope_rx.console.wording import clean, counted, one_line
 from agentscope_rx.errors import ConfigurationError, SubAgentFileError
 from agentscope_rx.hooks import Hook
@@ -139,20 +139,12 @@ def _json(found: SubAgents) -> dict[str, object]:
 
 
 def _check(flags: argparse.Namespace) -> int:
-    from agentscope_rx.skills.checks import to_json
     from agentscope_rx.sub_agents.checks import check_sub_agents
 
     checked = [check_sub_agents(path) for path in flags.path]
+    subject = counted(sum(len(files) for files, _ in checked), "sub-agent")
     findings = [finding for _, found in checked for finding in found]
-    if flags.json:
-        print(json.dumps([to_json(each) for each in findings], indent=2))
-    for each in [] if flags.json else findings:
-        print(one_line(str(each)))
-    errors = sum(each.level == "error" for each in findings)
-    files = sum(len(files) for files, _ in checked)
-    warnings = counted(len(findings) - errors, "warning")
-    note(f"{counted(files, 'sub-agent')}: {counted(errors, 'error')}, {warnings}")
-    return FAILED if errors or (flags.strict and findings) else ANSWERED
+    return print_findings(findings, subject, as_json=flags.json, strict=flags.strict)
 
 
 def _new(name: str, folder: str, description: str | None) -> int:
