@@ -94,7 +94,7 @@ class Content:
         if self.messages:
             system = next((n for n, each in enumerate(messages) if each.role is not MsgRole.SYSTEM), len(messages))
             if system:
-                attributes[SYSTEM_INSTRUCTIONS] = self._listed(messages, self._instructions, 0, system)
+                attributes[SYSTEM_INSTRUCTIONS] = self._listed(messages[:system], self._instructions)
             attributes[INPUT_MESSAGES] = self._listed(messages, self._of_message, system)
         if self.definitions and tools:
             attributes[TOOL_DEFINITIONS] = self._listed(tools, self._of_tool)
@@ -217,6 +217,8 @@ class Content:
 
     def _listed(self, items: Sequence[T], shown: Callable[[T], str], first: int = 0, end: int | None = None) -> str:
         """The items from `first` to `end` as a JSON list: of too many, the last ones."""
+        # (an index in a view of a history is far slower than a copy)
+        items = list(items)
         end = len(items) if end is None else end
         left, texts = self.max_total, list[str]()
         for position in range(end - 1, first - 1, -1):
