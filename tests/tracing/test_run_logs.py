@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from tenacity import wait_fixed
 
-from agentscope_rx import ReActAgent, Toolkit, tool
+from agentscope_rx import BackgroundHook, ReActAgent, Toolkit, tool
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError
 from agentscope_rx.events import PostActingEvent, PreReasoningEvent
 from agentscope_rx.hooks import hook
@@ -300,3 +300,25 @@ def test_retries_of_embeddings_and_speech_are_logged(kept: Kept) -> None:
         "INFO model embedder: attempt 2",
     ]
     assert all(SECRET not in text for text in texts)
+
+
+def test_work_in_the_background_is_logged(kept: Kept) -> None:
+    @tool
+    async def build() -> str:
+        """Takes a while."""
+        await asyncio.sleep(50)
+        LOG.warning("built")
+        return "built"
+
+    model = ScriptedModel((call("build", "c1"),), "Going on.", "Done.")
+    agent = ReActAgent("Friday", model, toolkit=Toolkit([build]), hooks=[BackgroundHook(10)])
+    run_virtual(agent.call("go"))
+    own = [record for record in kept.records if record.name in ("agentscope_rx", "app")]
+    begun, within, ended = own
+    job = begun.__dict__["job"]
+    assert begun.getMessage() == f"tool build goes on in the background, as {job}"
+    assert ended.getMessage() == f"tool build has ended in the background, {job}: completed"
+    assert ended.__dict__["elapsed"] == 50.0
+    assert {record.__dict__["call_id"] for record in own} == {"c1"}
+    assert {record.__dict__["agent"] for record in own} == {"Friday"}
+    assert within.__dict__["run_id"] == begun.__dict__["run_id"] != ""

@@ -8,6 +8,7 @@ A job is shown by one run at a time: by the one that has begun it, else by the f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 KEPT_ENDED = 32
 """How many jobs are kept, with their output, when the model has their results."""
+
+_log = logging.getLogger("agentscope_rx")
 
 
 class Showing(Protocol):
@@ -135,11 +138,14 @@ class Jobs:
     def begin(self, job: Job) -> None:
         """The job goes on in the background."""
         job.detach(self._ended)
+        _log.info("tool %s goes on in the background, as %s", job.call.name, job.id, extra=_fields(job))
         self._all = {**self._all, job.id: job}
         self._record(job)
         self._show(job)
 
     def _ended(self, job: Job) -> None:
+        extra = _fields(job) | {"state": job.state, "elapsed": job.elapsed}
+        _log.info("tool %s has ended in the background, %s: %s", job.call.name, job.id, job.state, extra=extra)
         try:
             if self.on_ended is not None:
                 self.on_ended(job)
@@ -332,3 +338,8 @@ class Jobs:
             RECORDS.change(self._parts, lambda records: (change(records), None))
         except InvalidInputError as error:
             report_dropped(error, "keeping the background work of a conversation")
+
+
+def _fields(job: Job) -> dict[str, object]:
+    """The fields of a log record."""
+    return {"tool": job.call.name, "call_id": job.call.id, "job": job.id}
