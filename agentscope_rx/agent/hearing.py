@@ -3,21 +3,31 @@
     a call ends --> saved --> `tell`: each audience of the conversation --> the PostCallEvent
 
 A message is heard once, whatever way it comes: by several groups, or by a group and as the input of a call. Messages
-are the same if their ids are. The ids of the last `KEPT_IDS` messages are known; memory is the record.
+are the same if their ids are, or if a pipeline passes on the reply of a member as its own. The ids of the last
+`KEPT_IDS` messages are known; memory is the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from agentscope_rx.events import Event, EventSource, HubEvent, PostCallEvent
 from agentscope_rx.hooks import CompiledHooks
-from agentscope_rx.messages import Msg
+from agentscope_rx.messages import Msg, MsgRole
 from agentscope_rx.reactive import Flow, Semaphore, concat, defer, just
 
 KEPT_IDS = 4096
 """How many ids of heard messages a conversation knows."""
+
+ORIGIN = "passed_on"
+"""The key in the metadata of a reply: the id of the member's reply that a pipeline passes on unchanged."""
+
+
+def origin_of(message: Msg) -> str:
+    """The id of what was said: of the message, or of the reply that it passes on."""
+    found = message.metadata.get(ORIGIN)
+    return found if isinstance(found, str) else message.id
 
 
 class Audience(Protocol):
@@ -61,13 +71,23 @@ class Hearing:
         """The conversation has these messages: as its input, or as its own replies."""
         for message in messages:
             self.take(message.id)
+            self.take(origin_of(message))
 
     def unheard(self, messages: tuple[Msg, ...], history: Sequence[Msg]) -> tuple[Msg, ...]:
         """The messages without those that were heard before, and that memory still has."""
-        if not any(message.id in self._ids for message in messages):
+        if not any(origin_of(message) in self._ids for message in messages):
             return messages
         remembered = {message.id for message in history}
-        return tuple(each for each in messages if each.id not in self._ids or each.id not in remembered)
+        # what it has said itself is new to it if a pipeline passes it on
+        remembered.update(origin_of(message) for message in history if message.role is MsgRole.USER)
+        own = {message.id for message in history if message.role is not MsgRole.USER}
+        return tuple(each for each in messages if not self._has_heard(each, remembered, own))
+
+    def _has_heard(self, message: Msg, remembered: Collection[str], own: Collection[str]) -> bool:
+        if message.id in self._ids and message.id in remembered:
+            return True
+        origin = origin_of(message)
+        return origin in self._ids and origin in remembered and origin not in own
 
 
 def tell(hearing: Hearing | None, hooks: CompiledHooks, event: PostCallEvent) -> Flow[Event]:

@@ -31,6 +31,8 @@ class ConditionalPipeline(Pipeline):
     A structured output is requested from the member.
     """
 
+    most_rounds = None
+
     def __init__(
         self,
         branches: Iterable[tuple[Condition, Member]],

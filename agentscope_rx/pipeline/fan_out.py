@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import Literal, cast
 
 from typing_extensions import Unpack
 
-from agentscope_rx.errors import ConfigurationError, FanOutError
+from agentscope_rx.errors import ConfigurationError, FanOutError, InvalidInputError
 from agentscope_rx.messages import Msg
 from agentscope_rx.pipeline.members import Member
 from agentscope_rx.pipeline.options import PipelineOptions
@@ -31,6 +31,7 @@ class FanOutPipeline(Pipeline):
     """
 
     takes_output = False
+    most_rounds = None
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class FanOutPipeline(Pipeline):
         outcomes = progress.results
         if self.on_error == "raise":
             raise_errors(self.name, outcomes)
-        return self.combine(outcomes)
+        return combined(self.name, self.combine, outcomes)
 
 
 def under_headings(outcomes: tuple[StepResult, ...]) -> Msg | str:
@@ -70,6 +71,14 @@ def _text(outcome: StepResult) -> str:
     if outcome.error is not None:
         return f"({outcome.error.kind}: {outcome.error.text})"
     return outcome.value.text
+
+
+def combined(pipeline: str, combine: Combine, outcomes: tuple[StepResult, ...]) -> Msg | str:
+    """What `combine` makes of the outcomes; `InvalidInputError` if that is no reply."""
+    reply = cast("object", combine(outcomes))
+    if not isinstance(reply, (Msg, str)):
+        raise InvalidInputError(f"Pipeline {pipeline!r}: combine must return a Msg or a text, not {reply!r:.60}.")
+    return reply
 
 
 def raise_errors(pipeline: str, outcomes: tuple[StepResult, ...]) -> None:

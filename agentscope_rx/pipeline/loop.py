@@ -11,7 +11,7 @@ from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import GenerateReason, Msg
 from agentscope_rx.models.checks import check_count
-from agentscope_rx.pipeline.members import Member, as_agent
+from agentscope_rx.pipeline.members import Member, agents_of, as_agent
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
 from agentscope_rx.pipeline.sequential import SequentialPipeline
@@ -28,6 +28,8 @@ class LoopPipeline(Pipeline):
     failure ends the run with a `StepError`. A structured output is requested in every round: `until` can look at it.
     """
 
+    most_rounds = None
+
     def __init__(
         self,
         body: Member | Iterable[Member] | Mapping[str, Member],
@@ -40,10 +42,7 @@ class LoopPipeline(Pipeline):
         check_count("max_rounds", max_rounds)
         if until is not None and not callable(until):
             raise ConfigurationError(f"until must be a function of the reply, not {until!r:.60}.")
-        if isinstance(body, AgentCore) or callable(body):
-            agent = as_agent(body)
-        else:
-            agent = SequentialPipeline(body, f"{name} body")
+        agent = _body_of(name, body)
         super().__init__(name, [agent], **options)
         self.body: AgentCore = agent
         self.until = until
@@ -68,3 +67,11 @@ class LoopPipeline(Pipeline):
         if not isinstance(done, bool):
             raise InvalidInputError(f"Pipeline {self.name!r}: until must give True or False, not {done!r:.60}.")
         return done
+
+
+def _body_of(name: str, body: Member | Iterable[Member] | Mapping[str, Member]) -> AgentCore:
+    """The member that is called in each round: a sequence of several, or the only one itself."""
+    if isinstance(body, AgentCore) or callable(body):
+        return as_agent(body)
+    members = tuple(agents_of(name, body))
+    return members[0] if len(members) == 1 else SequentialPipeline(members, f"{name} body")

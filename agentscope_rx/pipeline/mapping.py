@@ -7,7 +7,7 @@ from typing_extensions import Unpack
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import Msg
-from agentscope_rx.pipeline.fan_out import Combine, OnError, check_on_error, raise_errors
+from agentscope_rx.pipeline.fan_out import Combine, OnError, check_on_error, combined, raise_errors
 from agentscope_rx.pipeline.member_tool import MemberTool
 from agentscope_rx.pipeline.members import Member, as_agent
 from agentscope_rx.pipeline.options import PipelineOptions
@@ -24,6 +24,7 @@ class MapPipeline(Pipeline):
     """
 
     takes_output = False
+    most_rounds = None
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class MapPipeline(Pipeline):
             return [Step(self.member.name, [message], timeout=self._timeout) for message in progress.input]
         if self.on_error == "raise":
             raise_errors(self.name, progress.results)
-        return self.combine(progress.results)
+        return combined(self.name, self.combine, progress.results)
 
 
 def as_paragraphs(outcomes: tuple[StepResult, ...]) -> Msg | str:

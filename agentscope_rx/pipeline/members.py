@@ -8,6 +8,7 @@ from typing import cast
 from reactivex import operators as ops
 
 from agentscope_rx.agent.agent import Agent
+from agentscope_rx.agent.hearing import ORIGIN
 from agentscope_rx.agent.interruption import Cut
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run, Stage
@@ -69,7 +70,8 @@ class FunctionAgent(Agent):
             raise InvalidInputError(f"The function of {self.name!r} must return a message without calls and results.")
         if value.name != self.name or value.role is not MsgRole.ASSISTANT or value in run.input.messages:
             # its reply, even if it is the input
-            value = Msg.assistant(value.content, self.name).replace(metadata=value.metadata)
+            kept = {key: each for key, each in value.metadata.items() if key != ORIGIN}
+            value = Msg.assistant(value.content, self.name).replace(metadata=kept)
         return run.final(value, GenerateReason.MODEL_STOP)
 
 
@@ -99,7 +101,7 @@ def members_of(pipeline: str, given: Iterable[Member] | Mapping[str, Member]) ->
     """The members by name, in their order; `ConfigurationError` if two have names that cannot be told apart."""
     members: dict[str, AgentCore] = {}
     tools: dict[str, str] = {}
-    for agent in _agents(pipeline, given):
+    for agent in agents_of(pipeline, given):
         tool = tool_name(agent.name)
         if agent.name in members:
             raise ConfigurationError(
@@ -115,12 +117,16 @@ def members_of(pipeline: str, given: Iterable[Member] | Mapping[str, Member]) ->
     return members
 
 
-def _agents(pipeline: str, given: object) -> Iterator[AgentCore]:
+def agents_of(pipeline: str, given: object) -> Iterator[AgentCore]:
+    """The members as agents, in their order; a function that is given several times is one agent."""
     if isinstance(given, Mapping):
         for name, member in cast("Mapping[str, object]", given).items():
             yield as_agent(member, name)
         return
     if isinstance(given, (str, AgentCore)) or not isinstance(given, Iterable):
         raise ConfigurationError(f"Pipeline {pipeline!r} takes a list of members, not {given!r:.60}.")
-    for member in cast("Iterable[object]", given):
-        yield as_agent(member)
+    known: dict[int, AgentCore] = {}
+    for member in tuple(cast("Iterable[object]", given)):
+        if id(member) not in known:
+            known[id(member)] = as_agent(member)
+        yield known[id(member)]

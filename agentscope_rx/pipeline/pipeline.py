@@ -32,6 +32,7 @@ from typing import Literal, cast
 from reactivex import Observable, abc
 from reactivex import operators as ops
 
+from agentscope_rx.agent.hearing import ORIGIN, origin_of
 from agentscope_rx.agent.interruption import LastWords
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
@@ -46,7 +47,7 @@ from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import tool_name
 from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
 from agentscope_rx.context import ContextStore, check_store
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, MemoryEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
@@ -59,7 +60,7 @@ from agentscope_rx.pipeline.member_tool import GIVEN, Given, MemberTool
 from agentscope_rx.pipeline.members import Member, members_of
 from agentscope_rx.pipeline.steps import Next, Program, Progress, Step
 from agentscope_rx.pipeline.trace import Trace, trace_of
-from agentscope_rx.reactive import concat, concat_map, defer, flow, from_awaitable, just, onward, tail
+from agentscope_rx.reactive import concat, concat_map, defer, flow, from_awaitable, just, onward, tail, take_until
 from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 from agentscope_rx.tools import Tool, Toolkit
 from agentscope_rx.tools.base import InDoubt
@@ -85,6 +86,9 @@ class Pipeline(ActingAgent):
     """True if steps with `output=True` may give the structured output that a caller requests."""
     is_workflow: bool = True
     """For tracers: a program says what is done next, and no model."""
+
+    most_rounds: int | None = 1000
+    """The rounds that a program may ask for in a run, so that an endless one ends; None if it bounds them itself."""
 
     def __init__(
         self,
@@ -257,7 +261,16 @@ class Pipeline(ActingAgent):
             source = from_awaitable(decided)
         else:
             return self._follow(run, trace, decided)
-        return source.pipe(concat_map(lambda value: self._follow(run, trace, value)))
+        found = source.pipe(take_until(run.interruption.event), ops.to_list())
+        return found.pipe(concat_map(lambda values: self._follow_first(run, trace, values)))
+
+    def _follow_first(self, run: Run, trace: Trace, values: Sequence[object]) -> Stage:
+        """Follow what an awaitable or an Observable has decided, unless it was cut off."""
+        if values:
+            return self._follow(run, trace, values[0])
+        if run.interrupted:
+            return just(tail(lambda: self.end_interrupted(run)))
+        raise InvalidInputError(f"The program of pipeline {self.name!r} ended without a step or a reply.")
 
     def _follow(self, run: Run, trace: Trace, decided: object) -> Stage:
         if isinstance(decided, (Msg, str)):
@@ -270,6 +283,8 @@ class Pipeline(ActingAgent):
             )
         if run.usage.limited and (limit := run.usage.before_model()) is not None:
             return just(tail(lambda: self.end_limited(run, *limit)))
+        if (most := self.most_rounds) is not None and len(trace.rounds) >= most:
+            return just(tail(lambda: self.end_limited(run, "rounds", most)))
         calls = self._calls(run, trace, cast("Sequence[Step]", steps))
         message = Msg.assistant(calls, self.name)
         trace.open = message
@@ -317,11 +332,22 @@ class Pipeline(ActingAgent):
             return run.final(Msg.assistant(decided, self.name), GenerateReason.MODEL_STOP)
         content = [block for block in decided.content if block.type not in ("tool_use", "tool_result")]
         metadata = dict(decided.metadata)
+        origin = self._origin(run, decided)
+        metadata.pop(ORIGIN, None)
+        if origin is not None:
+            metadata[ORIGIN] = origin
         if decided.name != self.name:
             metadata["member"] = decided.name
         message = Msg(self.name, content, MsgRole.ASSISTANT, metadata=metadata)
         reason = decided.generate_reason
         return run.final(message, reason if reason in _KEPT_REASONS else GenerateReason.MODEL_STOP)
+
+    def _origin(self, run: Run, decided: Msg) -> str | None:
+        """The id of what a member has said, if its reply is passed on unchanged."""
+        for result in reversed(self.progress_of(run).results):
+            if result.reply is not None and result.reply.id == decided.id:
+                return origin_of(decided) if result.reply.content == decided.content else None
+        return None
 
 
 _KEPT_REASONS = frozenset(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing_extensions import Unpack
 
 from agentscope_rx.messages import Msg
-from agentscope_rx.pipeline.members import Member
+from agentscope_rx.pipeline.members import Member, agents_of
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.pipeline import Pipeline
 from agentscope_rx.pipeline.steps import Program, Progress, Step
@@ -16,10 +16,13 @@ from agentscope_rx.pipeline.steps import Program, Progress, Step
 class SequentialPipeline(Pipeline):
     """Calls its members in their order: the first with the input, each of the others with the reply before it.
 
-    The last reply is the pipeline's. Without members the input is; without input the first member is called without
-    input, too. The first failure ends the run with the `StepError` that names the member. A member that was interrupted
-    ends the run with its reply. A structured output is requested from the last member.
+    A member may come several times: `[writer, critic, writer]`. The last reply is the pipeline's. Without members the
+    input is; without input the first member is called without input, too. The first failure ends the run with the
+    `StepError` that names the member. A member that was interrupted ends the run with its reply. A structured output is
+    requested from the last member.
     """
+
+    most_rounds = None
 
     def __init__(
         self,
@@ -27,8 +30,9 @@ class SequentialPipeline(Pipeline):
         name: str = "sequential",
         **options: Unpack[PipelineOptions],
     ) -> None:
-        super().__init__(name, members, **options)
-        self._order = tuple(self.members)
+        order = tuple(agents_of(name, members))
+        super().__init__(name, {id(agent): agent for agent in order}.values(), **options)
+        self._order = tuple(agent.name for agent in order)
 
     def program(self, progress: Progress) -> Program:
         """The next member, or the last reply."""

@@ -99,6 +99,7 @@ def trace_of(run: Run, pipeline: str, members: Mapping[str, str], history: Seque
     last = _last_round(history, pipeline, given if run.resumed is not None else ())
     answered = any(message.tool_results for message in given)
     if last is None or not (goes_on or answered or run.resumed is not None):
+        given = _with_observed(given, pipeline, history)
         run.extras[INPUT] = given
         return Trace(pipeline, members, run.id, given)
     mark = _mark_of(last)
@@ -114,6 +115,15 @@ def trace_of(run: Run, pipeline: str, members: Mapping[str, str], history: Seque
             if message is not last:
                 trace.settle(run, history)
     return trace
+
+
+def _with_observed(given: tuple[Msg, ...], pipeline: str, history: Sequence[Msg]) -> tuple[Msg, ...]:
+    """The input after what the pipeline has observed since it spoke last: its members are told both."""
+    ids = {message.id for message in given}
+    at = len(history)
+    while at and history[at - 1].role is MsgRole.USER:
+        at -= 1
+    return (*(each for each in history[at:] if each.id not in ids), *given)
 
 
 def results_after(history: Sequence[Msg], message: Msg) -> dict[str, ToolResultBlock]:

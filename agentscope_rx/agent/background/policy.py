@@ -43,4 +43,4 @@ def policy_of(after: object, tools: Collection[str] | None, wait: Wait, max_jobs
         raise ConfigurationError(f"wait must be 'wait', 'leave' or 'stop', not {wait!r:.60}.")
     check_count("max_jobs", max_jobs)
     names = None if tools is None else frozenset(tools)
-    return BackgroundPolicy(cast("float | None", after), names, wait, max_jobs)
+    return BackgroundPolicy(cast("float | None", after), names, wait, cast("int", max_jobs))

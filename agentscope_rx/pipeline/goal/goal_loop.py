@@ -75,6 +75,8 @@ class GoalLoop(Pipeline):
     call is the executor's.
     """
 
+    most_rounds = None
+
     def __init__(
         self,
         executor: Member,

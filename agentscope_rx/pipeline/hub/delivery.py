@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import NamedTuple
 
-from agentscope_rx.agent.hearing import Hearing
+from agentscope_rx.agent.hearing import Hearing, origin_of
 from agentscope_rx.errors import DeadlineError
 from agentscope_rx.messages import Msg
 from agentscope_rx.pipeline.hub.member import Member
@@ -85,7 +85,7 @@ class Delivery:
         for member in listeners:
             (self._later if member.hearing in within else self._waits).add(member)
         for member in listeners:
-            new = tuple(each for each in messages if member.hearing.take(each.id))
+            new = tuple(each for each in messages if member.hearing.take(origin_of(each)))
             use = partial(self._turn, member, new)
             attach(admitted((member.hearing.line,), use), _Listener(self, member, new), self._scope)
 
@@ -177,7 +177,7 @@ class _Listener:
 
     def on_error(self, error: Exception, /) -> None:
         for message in self._messages:
-            self._member.hearing.give_back(message.id)
+            self._member.hearing.give_back(origin_of(message))
         self._delivery.settle(self._member, error)
 
     def on_completed(self) -> None:

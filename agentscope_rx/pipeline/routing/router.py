@@ -61,6 +61,8 @@ class RouterPipeline(Pipeline):
     The choice is a step like any other, in the stream and in memory. `output=` of a call is that of the member.
     """
 
+    most_rounds = None
+
     def __init__(
         self,
         chooser: Chooser,

@@ -159,7 +159,8 @@ async def play(world: World, make: Make, turns: Sequence[str], doubted: list[str
 def without_chance(value: object) -> object:
     """A JSON value without its ids and times."""
     if isinstance(value, dict):
-        kept = {key: each for key, each in value.items() if key not in ("id", "timestamp") and not key.endswith("_at")}
+        chance = ("id", "timestamp", "passed_on")
+        kept = {key: each for key, each in value.items() if key not in chance and not key.endswith("_at")}
         return {key: without_chance(each) for key, each in kept.items()}
     return [without_chance(each) for each in value] if isinstance(value, list) else value
 
