@@ -419,3 +419,9 @@ def test_stateful_hooks_of_members_are_saved():
 def test_bad_teams(make: Any, words: str):
     with pytest.raises(ConfigurationError, match=words):
         make()
+
+
+def test_a_member_with_limits_of_its_own_is_refused():
+    limited = member("B", "x", limits=UsageLimits(total_tokens=5))
+    with pytest.raises(ConfigurationError, match="has limits of its own"):
+        Handoffs("Desk", [member("A", "x"), limited])

@@ -58,6 +58,11 @@ class Handoff:
                 f"A member of Handoffs is a ReActAgent, not {agent!r:.60}: the conversation goes on with its model, "
                 "its tools and its prompt. Call agents of other kinds as tools: agent.as_tool()."
             )
+        if agent.limits is not None:
+            raise ConfigurationError(
+                f"Member {agent.name!r} of Handoffs has limits of its own, which would not hold: a call is a run of "
+                "Handoffs. Give them to Handoffs(..., limits=...)."
+            )
         if isinstance(to, str):
             raise ConfigurationError(f"to takes the names of members, such as to=[{to!r}], not a str.")
         if history is not None and not callable(history):  # pyright: ignore[reportUnnecessaryComparison]

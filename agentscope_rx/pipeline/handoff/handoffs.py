@@ -62,9 +62,10 @@ class Handoffs(ReActAgent):
     tool `transfer_to_<name>` for each other one. A call has at most `max_handoffs` transfers: a further one gets an
     error result, and the active member is to answer. `max_iters` bounds the rounds of a call, of all members together.
 
-    A member's own memory, session, limits and `max_iters` are not used here. Its hooks are called from the moment that
-    it is active: those on PreCallEvent, input guardrails too, only if it is active when the call begins; give hooks
-    that are to see every call to `Handoffs`. The state of its hooks and tools is saved with this conversation.
+    A member's own memory, session and `max_iters` are not used here; one with `limits` is refused. Its hooks are called
+    from the moment that it is active: those on PreCallEvent, input guardrails too, only if it is active when the call
+    begins; give hooks that are to see every call to `Handoffs`. The state of its hooks and tools is saved with this
+    conversation.
     """
 
     def __init__(
