@@ -20,7 +20,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.events import BackgroundEvent, PreActingEvent, fold
 from agentscope_rx.messages import ToolResultKind
-from agentscope_rx.reactive import then, throw, timer
+from agentscope_rx.reactive import Flow, then, throw, timer
 from agentscope_rx.testing import Delay, ScriptedModel, collect_dropped, run_virtual
 from agentscope_rx.tools.background import BACKGROUND
 from tests.agent.background.parts import RUNS, agent, ends_in, events_of, states, use
@@ -170,10 +170,10 @@ def test_the_text_of_a_job_cannot_forge_an_end():
 def test_many_jobs_leave_nothing_and_cost_the_same():
     async def main():
         friday = agent(
-            *(turn for n in range(300) for turn in (use("work", f"c{n}", seconds=1), "x", "y")), background=True
+            *(turn for n in range(100) for turn in (use("work", f"c{n}", seconds=1), "x", "y")), background=True
         )
         jobs = None
-        for _ in range(300):
+        for _ in range(100):
             await friday.call("go")
             jobs = friday.background()
             await friday.memory.delete([message.id for message in await friday.memory.get()])
@@ -189,8 +189,10 @@ class SlowWrites(InMemoryMemory):
         super().__init__()
         self.error = error
 
-    def add(self, messages: Any) -> Any:
-        added = super().add(messages) if self.error is None or not _has_result(messages) else throw(self.error)
+    def add(self, messages: Any, marks: Any = ()) -> Any:
+        added: Flow[Any] = (
+            throw(self.error) if self.error and _has_result(messages) else super().add(messages, marks=marks)
+        )
         self.error = None if _has_result(messages) else self.error
         return timer(2).pipe(then(lambda: added)) if _has_result(messages) else added
 
