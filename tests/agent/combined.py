@@ -36,7 +36,7 @@ from agentscope_rx.context_policy import (
 from agentscope_rx.errors import ContextOverflowError, ModelConnectionError
 from agentscope_rx.events import ActingChunkEvent, Event, ReasoningChunkEvent, RetryEvent, SummaryChunkEvent, fold
 from agentscope_rx.guardrails import GuardrailsHook, UntrustedResults, Verdict, guardrail
-from agentscope_rx.hooks import FailureReminderHook, RuntimeStateHook
+from agentscope_rx.hooks import FailureReminderHook, Hook, RuntimeStateHook
 from agentscope_rx.memory.short_forms import restored
 from agentscope_rx.messages import ApprovalAnswer, ChatUsage, MsgRole, results_first
 from agentscope_rx.models.response import ChatResponse
@@ -58,6 +58,8 @@ WORDS = "word " * 120
 
 class Chance:
     """What the model says next."""
+
+    favourites: tuple[str, ...] = ("look", "look", "look", "fetch", "read_result")
 
     def __init__(self, random: Random, ids: count[int]) -> None:
         self.random = random
@@ -81,7 +83,7 @@ class Chance:
         if kind < 0.35 or not request.tools:
             return [*words, used]
         names = [each.name for each in request.tools]
-        names += [name for name in ("look", "look", "look", "fetch", "read_result") if name in names] * 2
+        names += [name for name in self.favourites if name in names] * 2
         calls = [self._call(random.choice(names)) for _ in range(random.choice((1, 1, 2, 3)))]
         return [*(words if random.random() < 0.3 else []), *calls, used]
 
@@ -146,12 +148,14 @@ def brief(messages: Sequence[Msg]) -> list[object]:
 class Combined:
     """One conversation, the world of its tools, and its laws."""
 
+    chance_type: type[Chance] = Chance
+
     def __init__(self, seed: int, folder: Path) -> None:
         self.seed = seed
         self.folder = folder
         self.random = Random(f"combined {seed}")
         self.ids = count()
-        self.chance = Chance(Random(f"chance {seed}"), self.ids)
+        self.chance = self.chance_type(Random(f"chance {seed}"), self.ids)
         self.ran: list[str] = []
         self.approved: list[str] = []
         self.session = InMemorySession()
@@ -215,6 +219,10 @@ class Combined:
             trigger_messages=random.choice((None, 12)),
         )
 
+    def more_hooks(self, random: Random) -> list[Hook]:
+        """Hooks of a kind of world."""
+        return []
+
     def make(self) -> ReActAgent:
         """The agent, made anew in the same way: by the seed."""
         random = Random(f"agent {self.seed}")
@@ -243,7 +251,7 @@ class Combined:
             GuardrailsHook(no_secret, no_secret_result, no_poems, refused=self.refused, max_delay=1),
             self.compaction(random),
         ]
-        hooks = [*required, *(each for each in optional if random.random() < 0.7)]
+        hooks = [*required, *(each for each in optional if random.random() < 0.7), *self.more_hooks(random)]
         random.shuffle(hooks)
         planned = random.random() < 0.3
         return ReActAgent(
@@ -266,6 +274,9 @@ class Combined:
 
     async def begin(self) -> None:
         await self.agent.bind(self.session, "k", checkpoint="stage")
+
+    async def settle(self) -> None:
+        """What went on between the runs is over."""
 
     # --- what its user says -------------------------------------------------------------------------------------------
 

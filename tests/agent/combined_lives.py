@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from agentscope_rx import InMemorySession
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.events import Event
+from agentscope_rx.reactive import Overflow
+from agentscope_rx.tracing import instrument, uninstrument
 from tests.agent.combined import REFUSED, Combined
+from tests.agent.working import Working
+from tests.tracing.trees import Spans
 
 
 async def ended(world: Combined, run: object) -> None:
@@ -113,6 +118,7 @@ async def kill(world: Combined) -> None:
     with suppress(asyncio.CancelledError):
         await ended(world, run)
     await world.agent.idle()
+    await world.settle()
     world.session, world.agent = left, world.make()
     world.originals.clear()
     await world.begin()
@@ -122,19 +128,92 @@ async def kill(world: Combined) -> None:
         await ended(world, world.agent.call())
 
 
+async def reload(world: Combined) -> None:
+    """Another agent with the same state has the same conversation."""
+    await world.settle()
+    old = world.agent
+    pending = await old.pending_calls()
+    saved = await world.session.load_all("k")
+    world.agent = world.make()
+    await world.begin()
+    assert list(world.agent.memory.messages) == list(old.memory.messages)
+    assert await world.agent.pending_calls() == pending
+    if saved is not None:
+        assert await world.session.load_all("k") == saved
+
+
+async def fail_to_read(world: Combined) -> None:
+    """A subscriber raises at some event."""
+    left = world.random.randrange(1, 40)
+    ended = asyncio.Event()
+
+    def take(event: Event) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            ended.set()
+            raise KeyError("the subscriber fails")
+
+    world.agent.stream(await world.input()).subscribe(take, lambda error: ended.set(), ended.set)
+    await ended.wait()
+
+
+async def read_slowly(world: Combined) -> None:
+    before = list(world.agent.memory.messages)
+    events: list[Event] = []
+    try:
+        async with world.agent.stream(await world.input()).buffered(2, Overflow.WAIT) as stream:
+            async for event in stream:
+                events.append(event)
+                await asyncio.sleep(world.random.choice((0, 0.3)))
+    except AgentScopeError as error:
+        world.ended.append(type(error).__name__)
+    world.check_folded(events, before)
+
+
+async def between(world: Combined) -> None:
+    """Time passes; the program stops what goes on, or waits for it."""
+    await asyncio.sleep(world.random.random() * 4)
+    jobs = world.agent.background()
+    kind = world.random.random()
+    if kind < 0.3:
+        jobs.stop()
+    elif kind < 0.6:
+        await jobs.wait(until=world.random.choice(("any", "all")), timeout=world.random.random() * 4)
+
+
 ACTIONS = (to_the_end, to_the_end, dispose, interrupt, share, compact, compact_while_busy, kill)
+WORKING_ACTIONS = (*ACTIONS, to_the_end, reload, fail_to_read, read_slowly, between)
 
 
 async def live(seed: int, steps: int, folder: Path) -> list[str]:
     """Let one conversation go through so many ends; its laws hold after each. Gives how they ended."""
-    world = Combined(seed, folder)
+    return await _live(Combined(seed, folder), ACTIONS, steps)
+
+
+async def live_working(seed: int, steps: int, folder: Path) -> list[str]:
+    """As `live`, with background work and sub-agents, with spans on half of the lives."""
+    if seed % 2:
+        return await _live(Working(seed, folder), WORKING_ACTIONS, steps)
+    spans = Spans()
+    instrument(tracer_provider=spans.provider)
+    try:
+        ended = await _live(Working(seed, folder), WORKING_ACTIONS, steps)
+    finally:
+        uninstrument()
+    spans.assert_whole(nested=False)
+    return ended
+
+
+async def _live(world: Combined, actions: Sequence[Callable[[Combined], Awaitable[None]]], steps: int) -> list[str]:
     await world.begin()
     for step in range(steps):
-        action = world.random.choice(ACTIONS)
+        action = world.random.choice(actions)
         try:
             await action(world)
             await world.check()
         except BaseException as error:
-            error.add_note(f"seed {seed}, step {step}: {action.__name__}")
+            error.add_note(f"seed {world.seed}, step {step}: {action.__name__}")
             raise
+    await world.settle()
     return world.ended

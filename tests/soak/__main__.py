@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentscope_rx.testing import run_virtual
-from tests.agent.combined_lives import live
+from tests.agent.combined_lives import live, live_working
 from tests.agent.durable.kills import STORES, kills, place_of
 from tests.soak.long_runs import run_long
 from tests.soak.soak import soak
@@ -48,7 +48,11 @@ def main() -> None:
             ends = Counter(
                 end for n in range(given.lives) for end in run_virtual(live(given.seed + n, 16, Path(folder)))
             )
-        print(f"{given.lives} lives with many hooks:", dict(ends), flush=True)
+            print(f"{given.lives} lives with many hooks:", dict(ends), flush=True)
+            work = Counter(
+                end for n in range(given.lives) for end in run_virtual(live_working(given.seed + n, 16, Path(folder)))
+            )
+        print(f"{given.lives} lives with background work and sub-agents:", dict(work), flush=True)
     if given.virtual:
         begun = time.process_time()
         work = soak(given.virtual, agents=given.agents, seed=given.seed)
