@@ -48,13 +48,13 @@ def at_begin(record: Record) -> tuple[str, SpanKind, Mapping[str, Value]]:
     if isinstance(record, ModelRecord):
         return _of_model(record)
     if isinstance(record, ToolRecord):
-        return f"{names.EXECUTE_TOOL} {record.request.call.name}", SpanKind.INTERNAL, _of_tool(record)
+        return f"{names.EXECUTE_TOOL} {names.shown(record.request.call.name)}", SpanKind.INTERNAL, _of_tool(record)
     if isinstance(record, RunRecord):
         return _of_run(record)
     if isinstance(record, StageRecord):
         stage = record.request.stage
         # (consumers may leave out spans that have no attribute of the GenAI conventions, and so break the tree)
-        given = {names.AGENT_NAME: record.request.agent, names.RUN_ID: record.request.run_id}
+        given = {names.AGENT_NAME: names.shown(record.request.agent), names.RUN_ID: record.request.run_id}
         given[names.SPAN_KIND] = names.CHAIN
         return stage, SpanKind.INTERNAL, {**given, names.STAGE: stage, names.ITERATION: record.request.iteration}
     raise TypeError(f"There is no span of a {type(record).__name__}.")
@@ -65,7 +65,7 @@ def _of_run(record: RunRecord) -> tuple[str, SpanKind, Attributes]:
     given = _within(record, operation)
     if record.request.is_workflow:
         given[names.SPAN_KIND] = names.CHAIN
-    return f"{operation} {record.agent}", SpanKind.INTERNAL, given
+    return f"{operation} {names.shown(record.agent)}", SpanKind.INTERNAL, given
 
 
 def _within(record: Record, operation: str) -> Attributes:
@@ -77,7 +77,7 @@ def _within(record: Record, operation: str) -> Attributes:
         while part is not run and part.parent is not None and not isinstance(part, StageRecord):
             part = part.parent
         # in a run of `Handoffs` the agent of a stage is the active member
-        given[names.AGENT_NAME] = part.request.agent if isinstance(part, StageRecord) else run.agent
+        given[names.AGENT_NAME] = names.shown(part.request.agent if isinstance(part, StageRecord) else run.agent)
         given[names.RUN_ID] = run.run_id
         if run.began is not None:
             given[names.CONVERSATION] = run.conversation_id
@@ -114,11 +114,11 @@ def _add_options(given: Attributes, options: GenerateOptions) -> None:
 def _of_tool(record: ToolRecord) -> Attributes:
     call, schema = record.request.call, record.request.schema
     given = _within(record, names.EXECUTE_TOOL)
-    given[names.TOOL_NAME] = call.name
-    given[names.TOOL_CALL_ID] = call.id
+    given[names.TOOL_NAME] = names.shown(call.name)
+    given[names.TOOL_CALL_ID] = names.shown(call.id)
     given[names.TOOL_TYPE] = "function"
     if schema is not None and schema.description:
-        given[names.TOOL_DESCRIPTION] = schema.description
+        given[names.TOOL_DESCRIPTION] = names.shown(schema.description)
     return given
 
 
@@ -151,8 +151,11 @@ def of_event(event: Event) -> tuple[str, Attributes]:
     elif isinstance(event, BackgroundEvent):
         given = {"job": event.job, "state": event.state, names.TOOL_CALL_ID: event.tool_use.id}
     elif isinstance(event, HubEvent):
-        given = {"hub": event.hub, "change": event.change, "member": event.member}
-        given |= {"heard_by": event.heard_by[:MOST_NAMES], "heard_by.count": len(event.heard_by)}
+        given = {"hub": names.shown(event.hub), "change": event.change, "member": names.shown(event.member)}
+        given |= {
+            "heard_by": tuple(map(names.shown, event.heard_by[:MOST_NAMES])),
+            "heard_by.count": len(event.heard_by),
+        }
     return f"agentscope.{event.type}", given
 
 

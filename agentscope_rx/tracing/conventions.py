@@ -9,9 +9,11 @@ Names that begin with `agentscope.` are this library's.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from agentscope_rx.errors import ModelHTTPError
+from agentscope_rx.messages.redaction import redact_secrets
 
 SEMCONV_VERSION: Final = "1.44.0"
 """The version of the semantic conventions."""
@@ -90,6 +92,9 @@ TOOL_CALLS: Final = "agentscope.tool_calls"
 RESULT: Final = "agentscope.tool.result"
 CANCELLED: Final = "agentscope.cancelled"
 
+MOST_CHARS: Final = 1_024
+"""The most characters of a name or a description."""
+
 _PROVIDERS = {
     "azure": "azure.ai.openai",
     "gemini": "gcp.gemini",
@@ -102,6 +107,12 @@ _PROVIDERS = {
 def provider_name(provider: str) -> str:
     """The provider's name in the conventions, or its own if they have none."""
     return _PROVIDERS.get(provider, provider)
+
+
+@lru_cache(1024)
+def shown(text: str) -> str:
+    """A name or a description as it is exported: without secrets, and cut. A model can make up the name of a tool."""
+    return redact_secrets(text[: 4 * MOST_CHARS])[:MOST_CHARS]
 
 
 def error_type(error: BaseException) -> str:

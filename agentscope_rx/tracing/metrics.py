@@ -111,7 +111,7 @@ class Metrics(Recorder):
     def begin(self, record: Record, context: Context) -> None:
         """Counts a run that is in progress."""
         if isinstance(record, RunRecord):
-            self._active.add(1, {names.AGENT_NAME: record.agent})
+            self._active.add(1, {names.AGENT_NAME: names.shown(record.agent)})
 
     def event(self, record: RunRecord, event: Event) -> None:
         """Counts retries and work in the background."""
@@ -160,14 +160,14 @@ class Metrics(Recorder):
 
     def _tool_ended(self, record: ToolRecord) -> None:
         request = record.request
-        given = {names.TOOL_NAME: UNKNOWN if request.schema is None else request.call.name}
+        given = {names.TOOL_NAME: UNKNOWN if request.schema is None else names.shown(request.call.name)}
         if record.queued > 0:
             self._tool_queued.record(record.queued, given)
         taken = max(record.seconds - record.queued, 0.0)
         self._tool.record(taken, {**given, names.RESULT: _result(record), **_failure(record)})
 
     def _run_ended(self, record: RunRecord) -> None:
-        given = {names.AGENT_NAME: record.agent}
+        given = {names.AGENT_NAME: names.shown(record.agent)}
         self._active.add(-1, given)
         if record.began is not None and record.began > record.started:
             self._run_queued.record(record.began - record.started, given)

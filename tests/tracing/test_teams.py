@@ -9,6 +9,8 @@ from typing import Any
 from weakref import ref
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from agentscope_rx import BackgroundHook, InMemoryMemory, Msg, MsgHub, ReActAgent, Toolkit, tool
 from agentscope_rx.agent.shutdown import GracefulShutdown
@@ -282,3 +284,40 @@ def test_a_job_counts_once_for_each_state() -> None:
     run_virtual(main())
     states = measured.sums("agentscope.background.jobs", "agentscope.job.state")
     assert states == {("started",): 1, ("completed",): 1}
+
+
+# --- secrets --------------------------------------------------------------------------------------------------------
+
+
+SECRET = "sk-proj-Zx9vB3nM5kL7jH2gF4dS6aQ8wE1rT0yU"
+
+
+@tool
+async def leak(api_key: str = "") -> str:
+    "Use the key sk-proj-Zx9vB3nM5kL7jH2gF4dS6aQ8wE1rT0yU."
+    raise Wrong(f"https://user:{SECRET}@host/?token={SECRET}")
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_no_span_or_metric_has_a_secret(content: bool) -> None:
+    spans, reader = Spans(), InMemoryMetricReader()
+    hook = spans.hook(content=content, meter_provider=MeterProvider([reader], shutdown_on_exit=False))
+
+    async def main() -> None:
+        turns = (call("leak", SECRET, api_key=SECRET),), f"I say {SECRET}"
+        expert = member(f"Expert {SECRET}", *turns, toolkit=Toolkit([leak]), sys_prompt=f"You know {SECRET}")
+        asks = call(f"no_{SECRET}", SECRET), call("ask", f"x {SECRET}", message=SECRET)
+        tools = Toolkit([expert.as_tool(name="ask", description=f"Knows {SECRET}")])
+        ada = member("Ada", asks, f"Bye {SECRET}", toolkit=tools, tracer=hook)
+        bob = member(f"Bob {SECRET}", ConnectionError(f"no {SECRET}"), tracer=hook)
+        async with MsgHub([ada, bob], name=f"hub {SECRET}", announcement=Msg.user(SECRET)):
+            await ada.call(f"hello {SECRET}")
+            with pytest.raises(ConnectionError):
+                await bob.call(SECRET)
+
+    run_virtual(main())
+    exported = "".join(span.to_json() for span in spans.ended)
+    assert "execute_tool leak" in exported and "agentscope.hub" in exported and "exception" in exported
+    assert SECRET not in exported
+    data = reader.get_metrics_data()
+    assert data is not None and "Expert ***" in data.to_json() and SECRET not in data.to_json()
