@@ -34,7 +34,11 @@ _COUNTS: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentLimits:
-    """The limits of the sub-agents of one conversation; see the table above."""
+    """The limits of the sub-agents of one conversation.
+
+    `depth` bounds the levels below the outermost agent, `at_once` and `total` the sub-agents of the whole tree, `share`
+    the part of the parent's remaining limits that one call may use.
+    """
 
     depth: int = 3
     at_once: int = 8

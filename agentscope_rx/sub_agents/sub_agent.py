@@ -43,7 +43,12 @@ _AGENTS_OWN = ("prompt", "tools", "without_tools", "model", "permissions", "max_
 
 @dataclass(frozen=True, slots=True, init=False)
 class SubAgent:
-    """The declaration of a sub-agent; see the table above. `ConfigurationError` for what cannot work."""
+    """The declaration of a sub-agent; `ConfigurationError` for what cannot work.
+
+    `tools` are names of the parent's tools (None: all), less `without_tools`. `permissions` are rules of deny and ask.
+    `model` and `max_iters` are the parent's without a value. `spawns=True` lets it start sub-agents. `agent` is a ready
+    agent, or a function that makes one, in place of all this.
+    """
 
     name: str
     description: str

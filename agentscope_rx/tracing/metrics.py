@@ -75,7 +75,7 @@ Prices = Mapping[str, PriceOf] | Callable[[str, ChatUsage], float]
 
 
 class Metrics(Recorder):
-    """Records the metrics in the table above; `RecordingTracer([Metrics()])` without spans.
+    """Records tokens, durations, waits, retries, jobs and costs; `RecordingTracer([Metrics()])` without spans.
 
     `meter` is that of the global provider unless it is given. `prices` are those of `UsageLimits`, in any one currency.
     """

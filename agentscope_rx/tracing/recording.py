@@ -50,7 +50,7 @@ def current_record() -> Record | None:
 
 
 class Recorder:
-    """Is told of the parts of runs. Subclass it; every method may be left out."""
+    """Gets the records of the parts of runs. Subclass it, and define the methods that you need."""
 
     def begin(self, record: Record, context: Context) -> None:
         """A part begins. It will run in `context`, a fresh copy: set variables by `context.run(variable.set, ...)`."""

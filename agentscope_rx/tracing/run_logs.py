@@ -68,7 +68,7 @@ class RunLogs(Tracer):
 
 
 class RunLogFilter(logging.Filter):
-    """Lets every record pass, with the attributes above; those that a record already has stay as they are."""
+    """Adds `run_id`, `agent`, `run_path` and `call_id` to each record; what a record already has stays as it is."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """True, once the record has the attributes."""

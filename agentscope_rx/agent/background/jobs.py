@@ -196,7 +196,7 @@ class Jobs:
         self._give(job)
 
     def lost(self) -> list[JobRecord]:
-        """What the saved state has and this process has not; jobs that it has not, as it was loaded, are stopped."""
+        """The jobs of the loaded state that do not run in this process; jobs that it does not have are stopped."""
         records = self.records
         for job in self.all:
             if job.id in records and job.result is not None and job.id not in self._given:
