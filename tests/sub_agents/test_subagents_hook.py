@@ -387,11 +387,12 @@ def test_a_file_with_an_unknown_tool_is_not_listed(tmp_path: Path):
 
 
 def test_a_model_that_cannot_be_made_is_a_result(monkeypatch: pytest.MonkeyPatch):
-    declared = SubAgent("far", "Is far.", model="nowhere:x")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    declared = SubAgent("far", "Is far.", model="anthropic:x")
     agent = boss(SubagentsHook(declared), spawn("s", "far"), "Done.")
     agent.call("go").run()
     kind, text = said(agent)["s"]
-    assert kind is FAILED and "Sub-agent 'far' cannot be started" in text and "nowhere" in text
+    assert kind is FAILED and "Sub-agent 'far' cannot be started" in text and "ANTHROPIC_API_KEY" in text
 
 
 def test_one_hook_serves_several_agents():
