@@ -92,8 +92,8 @@ class _Foreground(OperatorSink):
 
     def _go_on(self) -> bool:
         """Give the handle, and leave the call to itself; False if it is to stay."""
-        # first: what shows the job from now on begins there
-        self.job.shown_to = self.job.read_at = self._follower.position
+        # before it is a job: the run that shows it begins there
+        self.job.shown_to = self._follower.position
         try:
             items = self._promote(self.job)
         except Exception as error:

@@ -321,3 +321,21 @@ def test_an_argument_of_that_name_is_a_clash():
 
     with pytest.raises(ToolDefinitionError, match="'run_in_background' would occur twice"):
         Toolkit().register(other, background="model")
+
+
+def test_what_was_shown_before_the_promotion_is_not_shown_again():
+    friday = agent([use("parts", "c", count=6)], "Waiting.", "Done.", background=2.5)
+    events = run_virtual(events_of(friday, "go"))
+    shown = [e.text for e in events if e.type == "acting_chunk" and e.text.startswith("part")]
+    assert shown == [f"part {number}" for number in range(6)]
+
+
+def test_a_model_reads_what_came_before_the_promotion():
+    def read(request: Any) -> object:
+        (job,) = (r.metadata[BACKGROUND]["job"] for m in request.messages for r in m.tool_results)
+        return [use("background_read", "r", job=job)]
+
+    friday = agent([use("parts", "c", count=4)], read, "Waiting.", "Done.", hooks=[BackgroundHook(2.5)])
+    run_virtual(friday.call("go"))
+    results = {r.id: r.text for message in friday.memory.messages for r in message.tool_results}
+    assert "part 0" in results["r"] and "part 1" in results["r"]

@@ -131,7 +131,7 @@ def test_handoffs_are_one_member_by_the_name_of_who_answers():
     run_virtual(main())
 
 
-def test_conversations_of_members_apart_from_their_own_are_not_in_the_hub():
+def test_other_conversations_of_members_are_not_in_the_hub():
     async def main() -> None:
         agents = said_by("a", "b", "c")
         async with MsgHub(agents):
