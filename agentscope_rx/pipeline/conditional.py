@@ -31,7 +31,7 @@ class ConditionalPipeline(Pipeline):
     A structured output is requested from the member.
     """
 
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,

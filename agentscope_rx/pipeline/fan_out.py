@@ -31,7 +31,7 @@ class FanOutPipeline(Pipeline):
     """
 
     takes_output = False
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,

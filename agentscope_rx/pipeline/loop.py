@@ -28,7 +28,7 @@ class LoopPipeline(Pipeline):
     failure ends the run with a `StepError`. A structured output is requested in every round: `until` can look at it.
     """
 
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ class MapPipeline(Pipeline):
     """
 
     takes_output = False
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ class SequentialPipeline(Pipeline):
     requested from the last member.
     """
 
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class GoalLoop(Pipeline):
     call is the executor's.
     """
 
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class RouterPipeline(Pipeline):
     The choice is a step like any other, in the stream and in memory. `output=` of a call is that of the member.
     """
 
-    most_rounds = None
+    most_rounds: int | None = None
 
     def __init__(
         self,
