@@ -407,7 +407,7 @@ def test_stateful_hooks_of_members_are_saved():
         (lambda: Handoffs("Desk", [Handoff(member("A"), to=["B"])]), "cannot transfer to"),
         (lambda: Handoffs("Desk", [Handoff(member("A"), to="B")]), "not a str"),
         (lambda: Handoffs("Desk", cast("Any", ["A"])), "is a ReActAgent"),
-        (lambda: Handoffs("Desk", cast("Any", "A")), "takes a list"),
+        (lambda: Handoffs("Desk", cast("Any", "A")), "takes a name and a list"),
         (lambda: Handoffs("A", [member("A")]), "both named 'A'"),
         (lambda: Handoffs("Desk", [member("A")], max_handoffs=0), "max_handoffs"),
         (
