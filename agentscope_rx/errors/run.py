@@ -216,7 +216,8 @@ class NoStructuredOutputError(AgentScopeError, LookupError):
 class StepError(AgentScopeError):
     """A member of a pipeline has failed: `member` in round `number` of `pipeline`.
 
-    `kind` is that of its result, such as "failed" or "timeout"; `error_type` names the class of its error. The error
+    `kind` is that of its result, such as "failed" or "timeout", and "cancelled" if the work of the
+    member was cancelled, but not by its pipeline; `error_type` names the class of its error. The error
     itself is the `__cause__`, if it was raised in this process.
     """
 

@@ -27,7 +27,6 @@ class FanOutPipeline(Pipeline):
     Each member runs to its end, however the others end; after `timeout` seconds its step fails. `combine` is a pure
     function of the outcomes, which are in the order of the members; by default the reply has the text of each under
     its name. With `on_error="raise"` the run fails with a `FanOutError` if members have failed: it holds all outcomes.
-    `outcomes()` gives those of the last run.
     """
 
     takes_output = False

@@ -23,7 +23,7 @@ from agentscope_rx.errors import ConfigurationError, StepError
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import Msg
 from agentscope_rx.pipeline.fan_out import Combine, FanOutPipeline, OnError, check_on_error, under_headings
-from agentscope_rx.pipeline.member_tool import StepTimeoutError, describe, late
+from agentscope_rx.pipeline.member_tool import CANCELLED, StepTimeoutError, describe, late
 from agentscope_rx.pipeline.members import Member, as_agent, members_of
 from agentscope_rx.pipeline.options import PipelineOptions
 from agentscope_rx.pipeline.sequential import SequentialPipeline
@@ -144,6 +144,8 @@ def map_agent(
         if isinstance(error, SourceCancelledError):
             return throw(error)
         kind = "timeout" if isinstance(error, StepTimeoutError) else "failed"
+        if isinstance(error, CANCELLED):
+            kind = "cancelled"
         text = str(error) if kind == "timeout" else describe(error)
         step = StepError("map", agent.name, number, text, kind, type(error).__name__)
         step.__cause__ = error

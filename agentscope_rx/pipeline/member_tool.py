@@ -2,7 +2,7 @@
 
     arguments    {"messages": [...]}  none: the input of the run     {"output": true}  the requested output, too
     result       the blocks of the reply; metadata {"reply": {...}, "elapsed": 1.2}
-                 or an error; metadata {"error_type": "...", "elapsed": 1.2}
+                 or an error; metadata {"error_type": "...", "elapsed": 1.2}, and "cancelled": true if its own work was
 
 In the pipeline's own conversation a member uses its own memory. In any other it has a conversation of its own, which
 is kept with the pipeline's.
@@ -24,7 +24,7 @@ from agentscope_rx.agent.sub_agent.agent_tool import children_of, tool_name
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
 from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.agent.sub_agent.running import AgentToolConfig, run_child
-from agentscope_rx.errors import DeadlineError, SubAgentError, ToolError, ToolSuspend
+from agentscope_rx.errors import AwaitCancelledError, DeadlineError, SubAgentError, ToolError, ToolSuspend
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.blocks import OUTPUT_TYPES
@@ -55,6 +55,9 @@ ERRORS = "errors of steps"
 
 INPUT = "input of the pipeline"
 """The key in a run's extras of the messages that the pipeline was called with."""
+
+CANCELLED = (AwaitCancelledError, SourceCancelledError)
+"""The errors of a member whose own work was cancelled, but not by its pipeline."""
 
 _PARAMETERS = freeze(
     {
@@ -88,7 +91,7 @@ class StepTimeoutError(DeadlineError):
 
 
 class MemberTool(ChildTool):
-    """One member of a pipeline as a tool. Its failures are results: only a cancellation from outside is an error."""
+    """One member of a pipeline as a tool. Its failures are results: only a loop that shuts down is an error."""
 
     parameters: Mapping[str, object] = _PARAMETERS
     interruptible = False
@@ -186,7 +189,9 @@ class MemberTool(ChildTool):
         cast("dict[str, Exception]", host.extras.setdefault(ERRORS, {}))[call.id] = cause
         kind = ToolResultKind.TIMEOUT if isinstance(cause, StepTimeoutError) else ToolResultKind.FAILED
         text = str(cause) if kind is ToolResultKind.TIMEOUT else describe(cause)
-        metadata = {"error_type": type(cause).__name__, "elapsed": elapsed}
+        metadata: dict[str, object] = {"error_type": type(cause).__name__, "elapsed": elapsed}
+        if isinstance(cause, CANCELLED):
+            metadata["cancelled"] = True
         return replace(ToolResultBlock.error(call, kind, text), metadata=metadata)
 
     def _memory(self, child: SubConversation, host: Run) -> Flow[Memory]:

@@ -84,6 +84,8 @@ class Trace:
             return StepResult(member, Msg(member, result.output, MsgRole.ASSISTANT), None, elapsed)
         if result is not None and result.kind is not None:
             kind, text = result.kind.value, result.text.removeprefix("Error: ")
+            if result.metadata.get("cancelled") is True:
+                kind = "cancelled"
             error_type = cast("str | None", result.metadata.get("error_type"))
         error = StepError(self.pipeline, member, len(self.rounds) + 1, text, kind, error_type)
         error.__cause__ = cause

@@ -10,7 +10,7 @@ from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import on_dropped
 from agentscope_rx.reactive.kernel.flow import Flow, flow
 from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
-from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
+from agentscope_rx.reactive.kernel.runtime import SourceCancelledError, cancelled_alone
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.operators._admitted import admitted
 from agentscope_rx.reactive.operators._append_if_missing import append_if_missing
@@ -43,6 +43,7 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "FlowIterator",
     "Scope",
     "SourceCancelledError",
+    "cancelled_alone",
     "flow",
     "next_turn",
     "on_dropped",

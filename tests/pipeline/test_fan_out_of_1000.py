@@ -1,4 +1,4 @@
-"""A fan-out of a thousand agents: one fails, one hangs, one is interrupted; all are disposed of; linear costs."""
+"""A fan-out of a thousand agents: one fails, one hangs, one is disposed of, one is interrupted; linear costs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,33 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import Agent, ReActAgent
-from agentscope_rx.pipeline import FanOutPipeline, StepResult, fanout_pipeline
+from agentscope_rx import Agent, Msg, ReActAgent
+from agentscope_rx.pipeline import FanOutPipeline, FunctionAgent, StepResult, fanout_pipeline
+from agentscope_rx.reactive import SourceCancelledError
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.pipeline.parts import assert_whole, remembered
 
 N = 1000
+
+
+class Cancelled(FunctionAgent):
+    """A member whose own work other code cancels."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(self.work, name)
+        self.begun: asyncio.Future[asyncio.Task[Any]] = asyncio.get_running_loop().create_future()
+        self.ended = False
+
+    async def work(self, message: Msg) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        self.begun.set_result(task)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.5)
+            self.ended = True
+        return "never"
 
 
 def team(n: int = N) -> list[ReActAgent]:
@@ -28,6 +49,10 @@ def assert_outcomes(outcomes: tuple[StepResult, ...]) -> None:
     for number, each in enumerate(outcomes):
         if number == 17:
             assert each.error is not None and each.error.text == "ValueError: broken"
+        elif number == 900:
+            assert each.error is not None and not each.interrupted
+            assert (each.error.kind, each.error.error_type) == ("cancelled", "SourceCancelledError")
+            assert isinstance(each.error.__cause__, SourceCancelledError)
         elif number == 500:
             assert each.error is not None and (each.error.kind, each.elapsed) == ("timeout", 60)
         elif number == 700:
@@ -38,14 +63,17 @@ def assert_outcomes(outcomes: tuple[StepResult, ...]) -> None:
 
 @pytest.mark.spec("W76")
 @pytest.mark.parametrize("at_most", [None, 50])
-def test_one_fails_one_hangs_one_is_interrupted(at_most: int | None):
+def test_one_fails_one_hangs_one_is_disposed_of(at_most: int | None):
     async def main() -> None:
-        agents = team()
+        cancelled = Cancelled("a900")
+        agents: list[Agent] = list(team())
+        agents[900] = cancelled
 
         async def interrupt() -> None:
-            # with at_most=50 it begins after others have ended
+            # with at_most=50 they begin after others have ended
             await asyncio.sleep(20 if at_most is None else 100)
             assert agents[700].interrupt("stop it")
+            (await cancelled.begun).cancel()
 
         outcomes, _ = await asyncio.gather(
             fanout_pipeline(agents, "go", at_most=at_most, timeout=60).as_task(), interrupt()
@@ -53,6 +81,7 @@ def test_one_fails_one_hangs_one_is_interrupted(at_most: int | None):
         assert_outcomes(outcomes)
         for agent in agents:
             assert not agent.running
+        assert cancelled.ended and len(asyncio.all_tasks()) == 1
 
     run_virtual(main())
 

@@ -187,5 +187,5 @@ ELSEWHERE = {
 NO_FLOWS = {
     "Attempt", "Buffering", "ChannelStatistics", "Demand", "ENGINE_WORKERS", "Flow", "FlowIterator", "OneShotEvent",
     "Outcome", "Overflow", "Overshoot", "Probe", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError",
-    "Tail", "WORKERS", "WorkerPool", "WorkerStatistics", "on_dropped",
+    "Tail", "WORKERS", "WorkerPool", "WorkerStatistics", "cancelled_alone", "on_dropped",
 }  # fmt: skip

@@ -48,7 +48,7 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.messages.blocks import OUTPUT_TYPES
 from agentscope_rx.models.retryable import is_retryable
-from agentscope_rx.reactive import Flow, Outcome, Scope, SourceCancelledError, just, using
+from agentscope_rx.reactive import Flow, Outcome, Scope, SourceCancelledError, cancelled_alone, just, using
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolNested
 
@@ -101,7 +101,8 @@ def run_child(
 ) -> Flow[object]:
     """The run of a child that was taken: it begins with the message, or continues. `output` is as for `call`.
 
-    `form` makes the results; without it they have the form that a model reads.
+    `form` makes the results; without it they have the form that a model reads. With it a child whose own source was
+    cancelled, while the loop goes on, has failed: otherwise that ends the run of its parent, too.
 
     Signals: as in the table above; completion when the sub-agent's conversation is free.
     Cancels: the run, with its clean-up.
@@ -240,7 +241,7 @@ class _ToolItems(OperatorSink):
         self._upstream = None
         self._stop()
         parent = self._link.parent
-        if isinstance(error, SourceCancelledError):
+        if isinstance(error, SourceCancelledError) and (self._form is None or not cancelled_alone(error)):
             self._sink.on_error(error)
         elif isinstance(error, AgentShuttingDownError) and parent is not None and parent.interruption.is_shutdown:
             self._finish(self._cut_off())

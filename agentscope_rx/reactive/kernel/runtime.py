@@ -69,6 +69,11 @@ class Runtime:
         self._forget: Callable[[ref[LiveRun]], object] = _forget_in(self._live)
         call_after_fork(self)
 
+    @property
+    def over(self) -> bool:
+        """True once the loop ends its runs."""
+        return self._over
+
     def after_fork(self) -> None:
         """Drop the runs and the resources, which are the parent's, without ending or closing them."""
         keep_inherited(*self._resources.values(), *self._closers, *self._kept.values())
@@ -154,6 +159,17 @@ class Runtime:
                 await close()
             except Exception as error:
                 report_dropped(error, "closing a loop's resource")
+
+
+def cancelled_alone(error: Exception) -> bool:
+    """True if a source was cancelled while its loop goes on; False if the loop shuts down, or a run was aborted.
+
+    A loop that shuts down cancels all of its tasks before it ends its runs. If the cancelled task is the only one of
+    its loop, the two cannot be told apart, and it counts as a shutdown.
+    """
+    if not isinstance(error, SourceCancelledError) or isinstance(error, RunAbortedError) or runtime().over:
+        return False
+    return not all(task.cancelling() for task in asyncio.all_tasks())
 
 
 def _forget_in(live: dict[ref[LiveRun], None]) -> Callable[[ref[LiveRun]], object]:
