@@ -4,7 +4,8 @@
     MODEL=openai:gpt-5-mini python examples/werewolf.py     with a real model
 
 The village is a `MsgHub` of all who live. At night it is quiet (`set_auto_broadcast(False)`): the werewolves meet in a
-hub of their own, witch and seer act alone. The moderator is this program: it announces, and counts the votes.
+hub of their own, witch and seer act alone. The moderator is this program: it announces, and counts the votes. A player
+that names no living player, however often it is asked, does not vote; after a tie nobody dies; a game ends at last.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from agentscope_rx import Msg, MsgHub, ReActAgent
+from agentscope_rx.errors import StructuredOutputError
 from agentscope_rx.events import HubEvent
 from agentscope_rx.models import ChatModel, MultiAgentModel, get_model
-from agentscope_rx.reactive import Flow, merge_ordered
+from agentscope_rx.reactive import Flow, catch, just, merge_ordered, throw
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.testing.scripted_model import Turn
 
@@ -32,6 +34,8 @@ ROLES = {
     "Finn": "werewolf",
     "Gus": "villager",
 }
+MOST_DAYS = 10
+"""After so many days nobody has won."""
 RULES = (
     "You are {name}, a player in a game of werewolf, and your role is {role}. The players are {players}; two are "
     "werewolves. At night the werewolves kill one player, the witch may save this one once, and the seer learns the "
@@ -90,23 +94,27 @@ class Game:
 
     # --- what the moderator asks and says ---
 
-    def choice(self, voter: ReActAgent, question: str, among: Sequence[str]) -> Flow[Msg]:
-        """A secret answer: the name of a player."""
+    def choice(self, voter: ReActAgent, question: str, among: Sequence[str]) -> Flow[Msg | None]:
+        """A secret answer: the name of a player; None from one that names no other one of them."""
         names = {"type": "string", "enum": [name for name in among if name != voter.name]}
         schema = {"type": "object", "properties": {"player": names}, "required": ["player"]}
-        return voter.call(moderator(question), output=schema)
+        return voter.call(moderator(question), output=schema).pipe(catch(no_answer))
 
-    async def vote(self, hub: MsgHub, voters: Sequence[ReActAgent], question: str, among: Sequence[str]) -> str:
-        """All vote at once, and none hears the others."""
+    async def vote(self, hub: MsgHub, voters: Sequence[ReActAgent], question: str, among: Sequence[str]) -> str | None:
+        """All vote at once, and none hears the others. None after a tie, or without a vote."""
         hub.set_auto_broadcast(False)
         asked = [self.choice(voter, question, among) for voter in voters]
         votes = Counter[str]()
-        await merge_ordered(asked).do(lambda reply: votes.update([chosen(reply)]))
+        await merge_ordered(asked).do(lambda reply: votes.update(chosen(reply)))
         hub.set_auto_broadcast(True)
         print(f"  {hub.name}: {dict(votes)}")
-        return max(votes, key=lambda player: votes[player])
+        most = [player for player in votes if votes[player] == max(votes.values())]
+        return most[0] if len(most) == 1 else None
 
-    async def dies(self, name: str, why: str) -> None:
+    async def dies(self, name: str | None, why: str, else_said: str) -> None:
+        if name is None:
+            await self.village.broadcast(moderator(else_said))
+            return
         await self.village.broadcast(moderator(f"{name} {why}."))
         self.village.delete(self.players[name])
 
@@ -123,17 +131,18 @@ class Game:
             prey = [name for name in self.alive if ROLES[name] != "werewolf"]
             victim = await self.vote(den, wolves, "Whom do you kill?", prey)
         for seer in self.those("seer"):
-            seen = chosen(await self.choice(seer, "Whose role do you want to know?", self.alive))
-            await seer.observe(moderator(f"{seen} is a {ROLES[seen]}."))
-        for witch in self.those("witch") if self.can_save else ():
-            reply = await witch.call(moderator(f"{victim} is to die. Do you save {victim}?"), output=Rescue)
-            if reply.structured(Rescue).save:
+            for seen in chosen(await self.choice(seer, "Whose role do you want to know?", self.alive)):
+                await seer.observe(moderator(f"{seen} is a {ROLES[seen]}."))
+        for witch in self.those("witch") if self.can_save and victim else ():
+            asked = witch.call(moderator(f"{victim} is to die. Do you save {victim}?"), output=Rescue)
+            reply = await asked.pipe(catch(no_answer))
+            if reply is not None and reply.structured(Rescue).save:
                 self.can_save = False
                 return None
         return victim
 
-    async def day(self) -> str:
-        """Who is voted out."""
+    async def day(self) -> str | None:
+        """Who is voted out, if anyone."""
         self.village.set_auto_broadcast(True)
         speakers = self.village.participants
         for player in speakers:
@@ -142,32 +151,37 @@ class Game:
 
     def winner(self) -> str | None:
         wolves = len(self.those("werewolf"))
+        if not self.alive:
+            return "nobody"
         return "village" if not wolves else "werewolves" if 2 * wolves >= len(self.alive) else None
 
     async def play(self) -> str:
         async with self.village:
             self.village.events.subscribe(show)
             await self.village.broadcast(moderator("Seven players live in the village. The night begins."))
-            while True:
-                victim = await self.night()
-                if victim is None:
-                    await self.village.broadcast(moderator("Nobody has died at night."))
-                else:
-                    await self.dies(victim, "was found dead in the morning")
+            for _ in range(MOST_DAYS):
+                await self.dies(await self.night(), "was found dead in the morning", "Nobody has died at night.")
                 if found := self.winner():
                     return found
-                await self.dies(await self.day(), "was voted out")
+                await self.dies(await self.day(), "was voted out", "The vote is undecided: nobody is out.")
                 if found := self.winner():
                     return found
                 await self.village.broadcast(moderator("The night begins."))
+            return "nobody"
 
 
 def moderator(text: str) -> Msg:
     return Msg.user(text, name="Moderator")
 
 
-def chosen(reply: Msg) -> str:
-    return reply.structured(Choice).player
+def no_answer(error: Exception) -> Flow[None]:
+    """Who gives no valid answer gives none; other errors end the game."""
+    return just(None) if isinstance(error, StructuredOutputError) else throw(error)
+
+
+def chosen(reply: Msg | None) -> list[str]:
+    """The player that is named, if any."""
+    return [] if reply is None else [reply.structured(Choice).player]
 
 
 def show(event: HubEvent) -> None:
