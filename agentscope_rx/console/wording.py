@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import cast
 
 from agentscope_rx.events import BackgroundEvent, ContextEvent, HubEvent, PlanEvent
-from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.tools.background import BACKGROUND
 
 MAX_VALUE = 120
 MAX_LINE = 200
@@ -72,6 +75,18 @@ def background_line(event: BackgroundEvent) -> str:
         f"background: {one_line(event.job, MAX_VALUE)} {one_line(event.tool_use.name)} {event.state.replace('_', ' ')}"
     )
     return what if event.state == "started" else f"{what} after {seconds(event.elapsed)}"
+
+
+def input_line(message: Msg) -> str:
+    """A message to a run that is in progress: its text, or `search job_1 completed` for the result of a job."""
+    # (a log of others may have anything in its metadata)
+    given = cast("object", message.metadata.get(BACKGROUND))
+    names: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
+    found: list[object] = [names.get(each) for each in ("tool", "job", "state")]
+    if all(isinstance(each, str) for each in found):
+        tool, job, state = (one_line(str(each), MAX_VALUE) for each in found)
+        return f"{tool} {job} {state.replace('_', ' ')}"
+    return one_line(shortened(message.text, MAX_LINE), 80)
 
 
 def hub_line(event: HubEvent) -> str:

@@ -6,7 +6,8 @@
     1  gpt-5-mini  first chunk 0.7 s    812/12  1.10 s  ======#####
        weather(city="Rome")                     0.41 s             ....####
 
-Runs at the same time share an axis; a run behind them has an axis of its own. It knows no terminal and writes nothing.
+Runs at the same time, or that follow each other at once, share an axis; a later run has an axis of its own. It knows
+no terminal and writes nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from agentscope_rx.messages import ChatUsage
 MIN_BAR = 20
 """The least columns of the bars; a narrower terminal has none."""
 MIN_LABEL = 16
+AT_ONCE = 0.02
+"""The part of the time so far after which the next run still shares the axis, as the members of a hub do."""
+IN_TURN = 8
+"""The most runs in turn on one axis: more have too few columns each."""
 SHOWN = 0.001
 """The least seconds of a wait that are worth words."""
 
@@ -113,11 +118,16 @@ def timeline_lines(timeline: Timeline, look: Look | None = None) -> Iterator[Lin
 
 
 def _clusters(lanes: Sequence[Lane]) -> Iterator[list[Lane]]:
-    """Lanes at the same time are together."""
+    """Lanes at the same time are together, and some that follow at once without a wait for an answer."""
     found: list[Lane] = []
     last = 0.0
     for lane in lanes:
         if found and lane.begin >= last:
+            at_once = lane.begin - last <= AT_ONCE * (last - found[0].begin) and not _left_waiting(lane)
+            if at_once and len(found) < IN_TURN:
+                found.append(lane)
+                last = _extent(lane)
+                continue
             yield found
             found = []
         found.append(lane)
@@ -131,8 +141,13 @@ def _extent(lane: Lane) -> float:
     return max(each.last for each in lane.walk())
 
 
+def _left_waiting(lane: Lane) -> list[Wait]:
+    """The waits for an answer before this run."""
+    return [each for each in lane.waits if each.kind in ("approval", "result", "caller")]
+
+
 def _between(lane: Lane, last: float) -> Iterator[Line]:
-    waits = [each for each in lane.waits if each.kind in ("approval", "result", "caller")]
+    waits = _left_waiting(lane)
     if waits:
         what = {"approval": "approval", "result": "results"}.get(waits[0].kind, "the next call")
         text = f"waited {short_seconds(waits[0].seconds)} for {what}: {waits[0].text}"

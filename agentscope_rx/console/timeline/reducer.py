@@ -22,7 +22,7 @@ from agentscope_rx.console.timeline.nodes import Node, RunNode
 from agentscope_rx.console.timeline.run_tree import KEPT_RUNS, SENSIBLE, Clocks, RunTree, name_of, run_around
 from agentscope_rx.console.timeline.tally import Tally
 from agentscope_rx.console.timeline.values import LaneState, Timeline, WaitKind
-from agentscope_rx.console.wording import arguments, hub_line, one_line, plan_line, shortened
+from agentscope_rx.console.wording import arguments, hub_line, input_line, one_line, plan_line, shortened
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -378,6 +378,7 @@ class TimelineFold:
     def _go_on_as(self, job: RunNode, run: RunNode, call: Node) -> None:
         """A call goes on as work in the background, which counts in its place, and which runs inside now belong to."""
         job.begin, job.nests, call.nests = call.begin, call.nests, True
+        job.usage, job.cost, call.usage, call.cost = call.usage, call.cost, ChatUsage(), 0.0
         job.lanes = [each for each in call.lanes if each.kind == "run"]
         call.lanes = [each for each in call.lanes if each.kind != "run"]
         for path, inner in tuple(run.inside.items()):
@@ -396,7 +397,7 @@ class TimelineFold:
 
     def _input(self, run: RunNode, event: InputEvent, at: float) -> None:
         for message in event.input:
-            run.mark("input", at, one_line(shortened(message.text, MAX_TEXT), 80))
+            run.mark("input", at, input_line(message))
 
     def _planned(self, run: RunNode, event: PlanEvent, at: float) -> None:
         run.mark("plan", at, shortened(plan_line(event), MAX_TEXT))
