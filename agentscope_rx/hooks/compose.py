@@ -194,6 +194,10 @@ class CompiledHooks:
             self._operators[kind] = _compile_chunks(kind, self._for(kind), self._agent)
         return self._operators[kind]
 
+    def one_by_one(self, kind: type[Event]) -> bool:
+        """True if each hook on the chunks of this kind passes, changes or drops one after the other, in order."""
+        return not any(isinstance(hook, OperatorHook) for hook in self._for(kind))
+
 
 def _gets(hook: Hook, kind: type[Event]) -> bool:
     if kind in _ON_REQUEST:

@@ -133,13 +133,14 @@ class _Beside(OperatorSink):
 class _Side(OperatorSink):
     """The events of one job on their way to the run."""
 
-    __slots__ = ("_parent", "follower")
+    __slots__ = ("_parent", "follower", "view")
 
     def __init__(self, parent: _Beside) -> None:
         self._upstream = None
         self.disposed = False
         self._parent = parent
-        self.follower: LogFollower[ToolEvent, ToolEvent] | None = None
+        self.follower: LogFollower[ToolEvent, _Numbered] | None = None
+        self.view: _View | None = None
 
     def on_next(self, event: Event) -> None:
         if not self.disposed:
@@ -153,9 +154,10 @@ class _Side(OperatorSink):
         self._upstream = None
 
     def stop(self, job: Job) -> None:
-        follower = self.follower
-        if follower is not None:
-            job.shown_to = follower.position
+        follower, view = self.follower, self.view
+        if follower is not None and view is not None:
+            job.shown_to = max(job.shown_to, follower.position)
+            job.held = view.held
         self.dispose()
 
 
@@ -166,24 +168,31 @@ def _feed(job: Job, run: ShowingRun, side: _Side) -> Flow[Event]:
     Cancels: the reading.
     """
 
-    def follow(sink: Sink[ToolEvent], scope: Scope) -> None:
-        start = max(job.shown_to, job.log.first)
-        follower = side.follower = LogFollower(job.log, start, lambda item: item, _Quiet(sink), scope)
+    def follow(sink: Sink[_Numbered], scope: Scope) -> None:
+        start = max(min(job.held, default=job.shown_to), job.log.first)
+        follower = side.follower = LogFollower(
+            job.log, start, lambda item: (follower.position - 1, item), _Quiet(sink), scope
+        )
         sink.on_subscribe(follower)
         if not follower.disposed:
             job.log.join(follower)
             follower.begin()
 
-    items: Flow[ToolEvent] = Flow(follow)
-    view = _View(job, run)
-    events: Flow[Event] = items.pipe(flat_map_iterable(view.shown))
+    items: Flow[_Numbered] = Flow(follow)
     operator = run.hooks.chunks(ActingChunkEvent)
+    # of the chunks in an operator none can be told from another: what it holds is not shown again
+    notes = operator is not None and run.hooks.one_by_one(ActingChunkEvent)
+    view = side.view = _View(job, run, notes)
+    events: Flow[Event] = items.pipe(flat_map_iterable(view.shown))
     if operator is not None:
         events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=_voids))
     return run.hooks.watched(BackgroundEvent, events.pipe(flat_map_iterable(view.placed, view.end)))
 
 
-class _Quiet(Relay[ToolEvent]):
+_Numbered = tuple[int, ToolEvent]
+
+
+class _Quiet(Relay[_Numbered]):
     """Completes where the job has failed: its error is its result."""
 
     __slots__ = ()
@@ -200,32 +209,48 @@ def _voids(event: Event) -> bool:
 
 
 class _View:
-    """The items of a job as events of the run that shows it."""
+    """The items of a job as events of the run that shows it. With `notes` it knows which ones are in a chunk hook."""
 
-    __slots__ = ("_job", "_source", "_values")
+    __slots__ = ("_again", "_from", "_in_hook", "_job", "_source", "_values")
 
-    def __init__(self, job: Job, run: ShowingRun) -> None:
+    def __init__(self, job: Job, run: ShowingRun, notes: bool) -> None:
         self._job = job
         self._source = run.source
+        # an earlier run has shown all before, except those that were in its hooks when it ended
+        self._from = job.shown_to
+        self._again = frozenset(job.held)
+        # a hook may replace the event: it is known by its source, of which each one has its own
+        self._in_hook: deque[tuple[int, EventSource]] | None = deque() if notes else None
         # the foreground and earlier runs have shown some
         self._values = job.values
 
-    def shown(self, item: ToolEvent) -> Iterator[Event]:
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The numbers of the items that are to be shown again: they have not come out of the chunk hooks."""
+        return () if self._in_hook is None else tuple(number for number, _ in self._in_hook)
+
+    def shown(self, numbered: _Numbered) -> Iterator[Event]:
         """The events of an item."""
+        number, item = numbered
         job, call = self._job, self._job.call
+        if number < self._from and number not in self._again:
+            return
         if isinstance(item, ToolChunk):
-            self._values.add(item)
+            if number >= self._from:
+                self._values.add(item)
             chunk = ToolResultBlock(call.id, call.name, item.output)
-            yield ActingChunkEvent(source=self._source, tool_use=call, chunk=chunk)
+            yield ActingChunkEvent(source=self._source_of(number), tool_use=call, chunk=chunk)
         elif isinstance(item, ToolResultBlock):
-            rest = self._values.rest(item)
-            yield ActingChunkEvent(source=self._source, tool_use=call, chunk=rest, is_last=True, elapsed=job.elapsed)
+            rest, source = self._values.rest(item), self._source_of(number)
+            yield ActingChunkEvent(source=source, tool_use=call, chunk=rest, is_last=True, elapsed=job.elapsed)
         elif isinstance(item, ToolNested):
             yield cast("Event", item)
         elif isinstance(item, ToolNotice):
             yield cast("Event", item.event)
         elif isinstance(item, ToolRetry):
             self._values.restart()
+            if item.discarded and self._in_hook is not None:
+                self._in_hook.clear()
             yield RetryEvent(
                 source=self._source,
                 stage="tool",
@@ -236,6 +261,21 @@ class _View:
                 error_text=str(item.error),
                 discarded=item.discarded,
             )
+
+    def _source_of(self, number: int) -> EventSource:
+        if self._in_hook is None:
+            return self._source
+        source = replace(self._source)
+        self._in_hook.append((number, source))
+        return source
+
+    def _came_out(self, event: Event) -> None:
+        """The chunks up to this one have passed the hooks, or were dropped by them: they keep the order."""
+        waiting = self._in_hook
+        if waiting and isinstance(event, ActingChunkEvent):
+            count = next((at for at, (_, source) in enumerate(waiting, 1) if source is event.source), 1)
+            for _ in range(count):
+                waiting.popleft()
 
     def end(self) -> Iterable[Event]:
         """The event of the end."""
@@ -252,6 +292,7 @@ class _View:
                 inner = replace(inner, source=placed)
             yield cast("Event", ToolNested(job.call, inner))
             return
+        self._came_out(event)
         yield cast("Event", ToolNested(job.call, replace(event, source=job_source(job, source))))
 
 

@@ -52,6 +52,7 @@ class Job:
         "call",
         "cut",
         "ended_at",
+        "held",
         "host",
         "id",
         "log",
@@ -80,7 +81,9 @@ class Job:
         self.began: float = began
         self.ended_at: float | None = None
         self.shown_to: int = 0
-        """The number of the first item that no run has shown."""
+        """The number of the first item that no run has taken up."""
+        self.held: tuple[int, ...] = ()
+        """The numbers of those before it that were in a chunk hook when the run ended: the next run shows them."""
         self.values: Shown = Shown(tool)
         """The values that have been shown, in the foreground and by runs."""
         self.read_at: int = 0
@@ -102,6 +105,11 @@ class Job:
     def running(self) -> bool:
         """True if it is in the background and has not ended."""
         return self.state == "running" and not self.log.scope.loop.is_closed()
+
+    @property
+    def has_more_to_show(self) -> bool:
+        """True if a run in progress is to show it: its end, or items that no run has shown."""
+        return not self.told or bool(self.held) or self.shown_to < self.log.end
 
     @property
     def elapsed(self) -> float:

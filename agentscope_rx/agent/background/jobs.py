@@ -278,7 +278,7 @@ class Jobs:
         """The run shows the jobs that no other shows, and gets the ends that no other has got."""
         self._runs = (*self._runs, run)
         for job in self.all:
-            if job.id not in self._shown_by and not job.told:
+            if job.id not in self._shown_by and job.has_more_to_show:
                 self._show(job)
             if job.id in self._given and self._given[job.id] is None:
                 self._give(job)
@@ -295,7 +295,7 @@ class Jobs:
             if by is run and id not in self._writing:
                 self._given[id] = None
         for job in self.all:
-            if self._runs and job.id not in self._shown_by and not job.told:
+            if self._runs and job.id not in self._shown_by and job.has_more_to_show:
                 self._show(job)
             if self._runs and job.id in self._given and self._given[job.id] is None:
                 self._give(job)

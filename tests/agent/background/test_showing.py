@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx import BackgroundHook, ReActAgent, Toolkit, tool
+from agentscope_rx import BackgroundHook, ReActAgent, Toolkit, hook, tool
 from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PostCallEvent
+from agentscope_rx.hooks import DROP
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.background.parts import ends_in, events_of, parts, use
 
@@ -106,5 +107,31 @@ def test_each_event_of_a_sub_agent_is_shown_once(after: float, wait: Any):
         assert [type(event) for event in nested(shown)] == expected
         assert sum(isinstance(event, PostCallEvent) for event in nested(shown)) == 1
         assert numbers_of(shown) == ["part 0", "part 1", "part 2"]
+
+    run_virtual(main())
+
+
+@given(
+    taken=st.lists(st.sampled_from([0.0, 0.7, 1.6, 3.2]), min_size=1, max_size=3),
+    ends=st.lists(st.sampled_from([0.6, 1.1, 2.7, 4.1]), max_size=4),
+    dropped=st.sampled_from([None, "part 1", "part 3"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_law_chunks_in_a_slow_hook_are_shown_later(taken: list[float], ends: list[float], dropped: str | None):
+    async def main():
+        @hook(ActingChunkEvent)
+        async def slowly(event: ActingChunkEvent) -> Any:
+            text = event.chunk.text
+            await asyncio.sleep(taken[ord(text[-1:] or "0") % len(taken)])
+            return DROP if text == dropped else event.replace(elapsed=event.elapsed)
+
+        model = ScriptedModel(use("parts", count=4, seconds=0.5), *([Delay(end), "x"] for end in (*ends, 30.0)), "x")
+        friday = ReActAgent("Friday", model, tools=[parts], hooks=[BackgroundHook(after=0, wait="leave"), slowly])
+        shown = list[Event]()
+        for _ in (*ends, 0):
+            shown += await events_of(friday, "go")
+        expected = [f"part {number}" for number in range(4)]
+        assert numbers_of(shown) == [text for text in expected if text != dropped]
+        assert sum(isinstance(event, BackgroundEvent) for event in shown) == 2
 
     run_virtual(main())
