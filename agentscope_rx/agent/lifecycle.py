@@ -70,6 +70,7 @@ def connect_run(
             run = begin(scope.own_demand())
             if run.conversation.on_run is not None:
                 run.conversation.on_run(run)
+                _drained_with_parents(run)
         except Exception as error:
             failed: Flow[T] = throw(error)
             attach(next_turn(failed), sink, scope)
@@ -80,6 +81,17 @@ def connect_run(
         attach(out(events, run), sink, run.scope)
 
     return connect
+
+
+def _drained_with_parents(run: Run) -> None:
+    """Let the shutdowns of the agents above wait for its background work: they know only that of their own runs."""
+    jobs, above = run.conversation.jobs, run.parent
+    while jobs is not None and above is not None:
+        parent = cast("Run", above)
+        shutdown = cast("AgentCore", parent.agent).shutdown
+        if shutdown is not None:
+            shutdown.drain(jobs)
+        above = parent.parent
 
 
 # --- the running flag ---------------------------------------------------------------------------------------------

@@ -254,6 +254,25 @@ def test_a_shutdown_hands_the_work_over():
     run_virtual(main())
 
 
+@pytest.mark.parametrize("levels", [1, 2])
+def test_a_shutdown_reaches_the_work_of_sub_agents_alone(levels: int):
+    async def main():
+        shutdown = GracefulShutdown(timeout=1, grace=1)
+        inner = friday(use("work"), "I have begun.", wait="leave")
+        for level in range(levels):
+            last = level == levels - 1
+            ask = inner.as_tool("ask", "Asks.")
+            model = ScriptedModel(use("ask", message="m"), "Asked.")
+            inner = ReActAgent(f"boss{level}", model, tools=[ask], shutdown=shutdown if last else None)
+        assert (await inner.call("go")).text == "Asked."
+        assert RUNS == ["w begun"] and len(inner.background().in_progress_within) == 1
+        report = await shutdown.begin()
+        assert RUNS == ["w begun", "w cancelled"] and not report.undrained
+        assert inner.background().in_progress_within == ()
+
+    run_virtual(main())
+
+
 def test_overlapping_runs_show_and_get_each_job_once():
     async def main():
         one = agent(
