@@ -104,6 +104,23 @@ class RecordingTracer(Tracer):
         """The recorders, in the order in which they are told of a beginning."""
         return self._recorders
 
+    def place(self, context: Context, request: object) -> tuple[Record | None, Record | None]:
+        """The innermost record of this context, and the parent of a new one: this tracer's own, if there is one.
+
+        Another tracer of the same agent has a record for the same part, which is no parent: each counts its own.
+        """
+        around = context.get(_RECORD)
+        if around is None or around.tracer is self:
+            return around, around
+        found = around
+        while found is not None and found.tracer is not self:
+            found = found.around
+        if found is None:
+            found = around
+            while found is not None and getattr(found, "request", None) is request:
+                found = found.around
+        return around, found
+
     def begin(self, record: Record, context: Context) -> Context:
         """Tell the recorders of a beginning; the context for the part, a copy of the one given."""
         within = context.copy()
@@ -144,8 +161,10 @@ class _RunProbe(Probe[object]):
 
     def begin(self, scope: Scope) -> Context:
         clock = clock_of(scope.loop)
-        parent = scope.context.get(_RECORD)
-        self._record = RunRecord(parent=parent, clock=clock, started=clock(), request=self._request)
+        around, parent = self._tracer.place(scope.context, self._request)
+        self._record = RunRecord(
+            parent=parent, around=around, tracer=self._tracer, clock=clock, started=clock(), request=self._request
+        )
         return self._tracer.begin(self._record, scope.context)
 
     def item(self, value: object) -> None:
@@ -176,8 +195,10 @@ class _StageProbe(Probe[object]):
 
     def begin(self, scope: Scope) -> Context:
         clock = clock_of(scope.loop)
-        parent = scope.context.get(_RECORD)
-        self._record = StageRecord(parent=parent, clock=clock, started=clock(), request=self._request)
+        around, parent = self._tracer.place(scope.context, self._request)
+        self._record = StageRecord(
+            parent=parent, around=around, tracer=self._tracer, clock=clock, started=clock(), request=self._request
+        )
         return self._tracer.begin(self._record, scope.context)
 
     def end(self, outcome: Outcome, error: Exception | None) -> None:
@@ -194,8 +215,10 @@ class _ToolProbe(Probe[ToolEvent]):
 
     def begin(self, scope: Scope) -> Context:
         clock = clock_of(scope.loop)
-        parent = scope.context.get(_RECORD)
-        self._record = ToolRecord(parent=parent, clock=clock, started=clock(), request=self._request)
+        around, parent = self._tracer.place(scope.context, self._request)
+        self._record = ToolRecord(
+            parent=parent, around=around, tracer=self._tracer, clock=clock, started=clock(), request=self._request
+        )
         run = self._record.run
         if run is not None:
             run.tool_calls += 1
@@ -226,8 +249,10 @@ class _ModelProbe(Probe[ChatResponse]):
 
     def begin(self, scope: Scope) -> Context:
         clock = clock_of(scope.loop)
-        parent = scope.context.get(_RECORD)
-        record = ModelRecord(parent=parent, clock=clock, started=clock(), request=self._request)
+        around, parent = self._tracer.place(scope.context, self._request)
+        record = ModelRecord(
+            parent=parent, around=around, tracer=self._tracer, clock=clock, started=clock(), request=self._request
+        )
         self._record = record
         if isinstance(parent, StageRecord):
             parent.attempts += 1

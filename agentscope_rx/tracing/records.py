@@ -29,6 +29,10 @@ class Record:
 
     parent: Record | None = None
     """The part that it is in, of this run or, for a sub-agent's run, of the caller's."""
+    around: Record | None = field(default=None, repr=False)
+    """The innermost record where it began, which may be that of another tracer for the same part."""
+    tracer: object = field(default=None, repr=False)
+    """The tracer that keeps it."""
     clock: Callable[[], float] = field(repr=False)
     started: float
     ended: float | None = None
