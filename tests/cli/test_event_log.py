@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from agentscope_rx.cli.event_log import CutOffError, EventFeed, follow
 from agentscope_rx.errors import EventLineError, InvalidInputError
 from agentscope_rx.events import Event
+from agentscope_rx.messages import Msg
 from agentscope_rx.testing import run_virtual
 from tests.console.logs import busy_log
 
@@ -112,3 +115,38 @@ def test_leaving_closes_the_file(tmp_path: Path, after: float):
 
     # warns of an open file if it is not closed
     run_virtual(leave())
+
+
+@pytest.mark.parametrize("text", ["Grüße", "日本", "🙂"])
+def test_a_log_may_grow_within_a_character(tmp_path: Path, text: str):
+    """A look at the file may end in a line and in a character: no event is lost, none comes twice."""
+    path, seen = tmp_path / "log", [SEEN[0].replace(input=(Msg.user(text),)), *SEEN[1:3]]
+    lines = [event.to_json() for event in seen]
+    # (written as it is, not escaped)
+    data = "".join(f"{json.dumps(json.loads(line), ensure_ascii=False)}\n" for line in lines).encode()
+    at = next(place for place, byte in enumerate(data) if byte >= 0x80) + 1
+    cuts = [0, at, at + 1, data.index(b"\n") + 1, len(data) - 5, len(data)]
+    path.touch()
+
+    def append(piece: bytes) -> None:
+        with open(path, "ab") as file:
+            file.write(piece)
+
+    feed, found = EventFeed("log"), list[Event]()
+    over = asyncio.Event()
+
+    async def write() -> None:
+        for begin, end in pairwise(cuts):
+            await asyncio.sleep(10)
+            append(data[begin:end])
+        await asyncio.sleep(10)
+        over.set()
+
+    async def main() -> None:
+        task = asyncio.ensure_future(write())
+        async for grown in follow(str(path), over.is_set, poll=1.0):
+            found.extend(feed.feed(grown.data))
+        await task
+
+    run_virtual(main())
+    assert [*found, *feed.end()] == seen
