@@ -21,7 +21,13 @@ from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
-from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS, SourceCancelledError, library_loop, runtime
+from agentscope_rx.reactive.kernel.runtime import (
+    LOST_LOOP_SECONDS,
+    SourceCancelledError,
+    is_only_a_shutdown,
+    library_loop,
+    runtime,
+)
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
 
@@ -174,7 +180,8 @@ class _Near(OperatorSink, Generic[T]):
 
     def on_error(self, error: Exception) -> None:
         if self.disposed:
-            report_dropped(error, "a disposed run")
+            if not is_only_a_shutdown(error):
+                report_dropped(error, "a disposed run")
             return
         self.disposed = True
         self._sink.on_error(error)

@@ -40,6 +40,14 @@ class RunAbortedError(SourceCancelledError):
     """The run was ended by an exception that is no `Exception`, which its subscriber receives (see `Scope.abort`)."""
 
 
+def is_only_a_shutdown(error: BaseException) -> bool:
+    """True if it says no more than that the source was ended: of no use to a subscriber that has left.
+
+    Its disposal may be on the way from another thread when the loop of the source shuts down.
+    """
+    return type(error) is SourceCancelledError and error.__cause__ is None
+
+
 class LiveRun(Protocol):
     """A run on a loop."""
 

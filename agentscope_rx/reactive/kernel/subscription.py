@@ -18,7 +18,13 @@ from reactivex.scheduler import CurrentThreadScheduler
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.observer import PENDING, OperatorSink, attach
-from agentscope_rx.reactive.kernel.runtime import CLEAN_UP_SECONDS, RunAbortedError, is_library_loop, runtime
+from agentscope_rx.reactive.kernel.runtime import (
+    CLEAN_UP_SECONDS,
+    RunAbortedError,
+    is_library_loop,
+    is_only_a_shutdown,
+    runtime,
+)
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -147,8 +153,8 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
     def on_error(self, error: Exception) -> None:
         on_error = self._error
         if self.disposed:
-            if not isinstance(error, RunAbortedError):
-                # (of a run that was aborted, the subscriber receives the exception itself)
+            # (of a run that was aborted, the subscriber receives the exception itself)
+            if not isinstance(error, RunAbortedError) and not is_only_a_shutdown(error):
                 report_dropped(error, "a disposed run")
             return
         self._end()
