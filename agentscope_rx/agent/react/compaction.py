@@ -328,8 +328,6 @@ class AfterRefusal:
     def failed(self, error: Exception, response: ResponseAccumulator) -> Flow[Event]:
         """The events that follow the error of the model call.
 
-        The call counts for the usage of the run if the provider has charged anything for it.
-
         Signals: those of `Compacting.events`, then a RetryEvent; or the error, with a note if it is that of a refusal.
         Cancels: as `Compacting.events`.
         """
@@ -341,8 +339,6 @@ class AfterRefusal:
         if run.extras.get(_REFUSED) is not None:
             error.add_note("The request was made again after a compaction, and was too long again.")
             return throw(error)
-        if response.costs:
-            run.usage.add_model_call(response.costs, agent.model.model_name)
         compacting.error = refusal
 
         def after() -> Flow[Event]:

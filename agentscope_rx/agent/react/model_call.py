@@ -31,7 +31,7 @@ from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, catch, flat_map_iterable, take_until, transform_type
+from agentscope_rx.reactive import Flow, catch, flat_map_iterable, take_until, throw, transform_type
 
 P = TypeVar("P", bound=PreReasoningEvent)
 
@@ -90,8 +90,7 @@ def call_model(
         events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
     if also_show is not None:
         events = also_show(events)
-    if failed is not None:
-        events = events.pipe(catch(partial(_failed, failed, accumulator)))
+    events = events.pipe(catch(partial(_failed, agent, run, failed, accumulator)))
     if RetryEvent in run.hooks.seen:
         events = run.hooks.watched(RetryEvent, events)
 
@@ -125,9 +124,16 @@ def _request(
 
 
 def _failed(
-    failed: Callable[[Exception, ResponseAccumulator], Flow[Event]], accumulator: ResponseAccumulator, error: Exception
+    agent: ReActCore,
+    run: Run,
+    failed: Callable[[Exception, ResponseAccumulator], Flow[Event]] | None,
+    accumulator: ResponseAccumulator,
+    error: Exception,
 ) -> Flow[Event]:
-    return failed(error, accumulator)
+    """Count a call that has failed, if the provider has charged anything for it; then what `failed` makes of it."""
+    if accumulator.costs:
+        run.usage.add_model_call(accumulator.costs, agent.model.model_name)
+    return throw(error) if failed is None else failed(error, accumulator)
 
 
 class _Chunks:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,7 +87,7 @@ class World:
     def leaf(self, node: Node, name: str, names: list[str] | None = None) -> ReActAgent:
         number = 0
 
-        def turn(request: Any) -> list[object]:
+        def turn(request: Any) -> Any:
             nonlocal number
             if node.kind == "fails":
                 return [Delay(node.wait), ValueError(name)]
@@ -211,6 +212,24 @@ def test_each_model_call_of_a_tree_is_paid_once(root: Node, in_hub: bool):
                 return
             calls = world.spent[before:]
             assert (reply.usage or ChatUsage()) == ChatUsage(sum(calls), len(calls))
+
+    with collect_dropped():
+        run_virtual(main())
+
+
+@pytest.mark.parametrize("fails_in", ["member", "tool"])
+def test_a_failed_call_is_paid_by_the_outermost_run(fails_in: str):
+    """What a provider has reported before a failure counts, though no answer has come."""
+
+    async def main() -> None:
+        paid = ChatResponse((), usage=ChatUsage(8, 1))
+        failing = ReActAgent("F", ScriptedModel([paid, ValueError("lost")]))
+        top: Agent = FanOutPipeline([failing])
+        if fails_in == "tool":
+            script = ScriptedModel([call("call_f", message="go"), paid], ["It is lost.", paid])
+            top = ReActAgent("T", script, tools=[failing.as_tool()])
+        reply = await top.call("go")
+        assert reply.usage == (ChatUsage(24, 3) if fails_in == "tool" else ChatUsage(8, 1))
 
     with collect_dropped():
         run_virtual(main())
