@@ -448,6 +448,7 @@ def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
 def _fail(agent: AgentCore, run: Run, error: Exception) -> Flow[Event]:
     """Repair memory, save it, emit the ErrorEvent, then the error."""
     run.repaired = True
+    run.count_asked()
     run.inbox.close()
     event = ErrorEvent.of(error, source=run.source)
     observed = cast("Flow[Event]", run.hooks.observe(event))
@@ -478,6 +479,7 @@ def _released(agent: AgentCore, run: Run, ending: Outcome, free: Callable[[], No
     """Free the flag: at once if memory is whole, else after its repair."""
     if ending is Outcome.COMPLETED or (ending is Outcome.FAILED and run.repaired):
         return given_up(run, free)
+    run.count_asked()
 
     def freed() -> Flow[object]:
         return given_up(run, free) or empty()

@@ -36,6 +36,8 @@ from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEven
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, Tail, concat, concat_map, defer, empty, just, shield, then
 from agentscope_rx.reactive.job import AbandonedCalls
@@ -65,6 +67,7 @@ class Run:
     __slots__ = (
         "__weakref__",
         "agent",
+        "asked",
         "calls",
         "checkpointed",
         "clock",
@@ -159,6 +162,8 @@ class Run:
         self.thinking: int = 0
         """The number of answers in a row that were thinking only."""
         self.model_waiting: bool = False
+        self.asked: tuple[ResponseAccumulator, ChatModel] | None = None
+        """The model call that has begun and is not counted yet."""
         """True while the model call waits for a permit or for its rate limit."""
         self.left_behind: AbandonedCalls = AbandonedCalls()
         """The blocking calls that continue although the run no longer waits for them."""
@@ -304,6 +309,12 @@ class Run:
             children = self.conversation.children
             self.calls.record(messages, None if children is None else children.settle)
         return following()
+
+    def count_asked(self) -> None:
+        """Count the model call that has ended without an answer, if the provider has charged anything for it."""
+        asked, self.asked = self.asked, None
+        if asked is not None and (costs := asked[0].costs):
+            self.usage.add_model_call(costs, asked[1].model_name)
 
     def end_with(self, message: Msg) -> Stage:
         """Remember the reply of a run that no Post event of a stage reports; PostCall does.

@@ -29,7 +29,7 @@ class Gated:
         return "the docs are built"
 
 
-def test_the_result_comes_in_a_later_run_and_work_ends_with_the_service():
+def test_a_result_comes_later_and_work_ends_with_the_service():
     work = Gated()
     kit = [tool(background=True)(work.build)]
     model = ScriptedModel(call("build"), "Begun.", "I know.", call("build"), "Begun again.")

@@ -31,7 +31,7 @@ from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, catch, flat_map_iterable, take_until, throw, transform_type
+from agentscope_rx.reactive import Flow, catch, flat_map_iterable, take_until, transform_type
 
 P = TypeVar("P", bound=PreReasoningEvent)
 
@@ -79,6 +79,10 @@ def call_model(
     """
     accumulator = ResponseAccumulator(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
     chunks = _Chunks(run, kind, accumulator)
+    if run.asked is not None:
+        # an operator of a hook has begun the stage again
+        run.count_asked()
+    run.asked = (accumulator, agent.model)
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     responses = agent.model.stream(prompt, tools, pre.options)
     around = run.hooks.around_model
@@ -90,7 +94,8 @@ def call_model(
         events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
     if also_show is not None:
         events = also_show(events)
-    events = events.pipe(catch(partial(_failed, agent, run, failed, accumulator)))
+    if failed is not None:
+        events = events.pipe(catch(partial(_failed, failed, run, accumulator)))
     if RetryEvent in run.hooks.seen:
         events = run.hooks.watched(RetryEvent, events)
 
@@ -124,16 +129,13 @@ def _request(
 
 
 def _failed(
-    agent: ReActCore,
+    failed: Callable[[Exception, ResponseAccumulator], Flow[Event]],
     run: Run,
-    failed: Callable[[Exception, ResponseAccumulator], Flow[Event]] | None,
     accumulator: ResponseAccumulator,
     error: Exception,
 ) -> Flow[Event]:
-    """Count a call that has failed, if the provider has charged anything for it; then what `failed` makes of it."""
-    if accumulator.costs:
-        run.usage.add_model_call(accumulator.costs, agent.model.model_name)
-    return throw(error) if failed is None else failed(error, accumulator)
+    run.count_asked()
+    return failed(error, accumulator)
 
 
 class _Chunks:
@@ -175,6 +177,7 @@ def _add_usage(events: list[Event], alone: ChunkEvent, usage: ChatUsage) -> None
 
 def _message(agent: ReActCore, run: Run, response: ResponseAccumulator, message_id: str) -> Msg | None:
     """Count the call; the answer as a message, or None if it was interrupted before any content."""
+    run.asked = None
     run.usage.add_model_call(response.costs, agent.model.model_name)
     interrupted = run.interrupted
     content = response.blocks(complete=not interrupted)
