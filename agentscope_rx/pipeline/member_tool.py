@@ -10,7 +10,7 @@ is kept with the pipeline's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, cast
@@ -170,7 +170,9 @@ class MemberTool(ChildTool):
             return result_of(call, reply, clock() - began)
 
         def run(_: Memory) -> Flow[object]:
-            messages = as_input(messages_of_step(host, call, arguments), self.agent.name)
+            # the members of Handoffs speak for it by names of their own
+            names = (self.agent.name,) if taken.conversation is None else taken.conversation.names
+            messages = as_input(messages_of_step(host, call, arguments), names)
             return run_child(self.agent, taken, children, messages, context, host, self.config, output, form)
 
         def failed(error: Exception) -> Flow[object]:
@@ -244,12 +246,12 @@ def messages_of_step(host: Run, call: ToolUseBlock, arguments: Mapping[str, obje
     return tuple(read_message(each, context) for each in cast("list[dict[str, object]]", found)) or None
 
 
-def as_input(messages: tuple[Msg, ...] | None, name: str) -> tuple[Msg, ...] | None:
-    """The messages for the member of this name: a reply of its own is a message to it, with an id of its own."""
-    if messages is None or not any(each.name == name and each.role is MsgRole.ASSISTANT for each in messages):
+def as_input(messages: tuple[Msg, ...] | None, names: Collection[str]) -> tuple[Msg, ...] | None:
+    """The messages for the member that speaks by these names: a reply of its own is a message to it, with a new id."""
+    if messages is None or not any(each.name in names and each.role is MsgRole.ASSISTANT for each in messages):
         return messages
     return tuple(
-        as_observed(each).replace(id=new_id()) if each.name == name and each.role is MsgRole.ASSISTANT else each
+        as_observed(each).replace(id=new_id()) if each.name in names and each.role is MsgRole.ASSISTANT else each
         for each in messages
     )
 

@@ -21,8 +21,8 @@ from agentscope_rx.agent import UsageLimits
 from agentscope_rx.errors import ConfigurationError, UsageLimitError
 from agentscope_rx.events import PostActingEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.guardrails import CheckRequest, GuardrailsHook, Verdict, guardrail
-from agentscope_rx.messages import ToolResultKind
-from agentscope_rx.pipeline import Handoff, Handoffs, texts_only
+from agentscope_rx.messages import MsgRole, ToolResultKind
+from agentscope_rx.pipeline import Handoff, Handoffs, LoopPipeline, texts_only
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.pipeline.teams import (
     Done,
@@ -425,3 +425,15 @@ def test_a_member_with_limits_of_its_own_is_refused():
     limited = member("B", "x", limits=UsageLimits(total_tokens=5))
     with pytest.raises(ConfigurationError, match="has limits of its own"):
         Handoffs("Desk", [member("A", "x"), limited])
+
+
+def test_in_a_loop_its_own_reply_comes_back_under_a_new_id():
+    def plain(name: str) -> ReActAgent:
+        return ReActAgent(name, ScriptedModel(f"{name} 1", f"{name} 2"))
+
+    team = Handoffs("Desk", [plain("Triage"), plain("Sales")])
+    reply = run_virtual(LoopPipeline(team, until=lambda _: False, max_rounds=2).call("Hello"))
+    assert reply.text == "Triage 2"
+    said = team.memory.messages
+    assert [each.text for each in said] == ["Hello", "Triage 1", "Triage 1", "Triage 2"]
+    assert len({each.id for each in said}) == 4 and said[2].role is MsgRole.USER
