@@ -78,13 +78,18 @@ class _Beside(OperatorSink):
         return self._run.inbox
 
     def show(self, job: Job) -> None:
-        side = self._shown[job.id] = _Side(self)
+        side = self._shown[job.id] = _Side(self, job)
         attach(_feed(job, self._run, side), side, self._scope)
 
     def hide(self, job: Job) -> None:
         side = self._shown.pop(job.id, None)
         if side is not None:
             side.stop(job)
+
+    def shown(self, job: Job) -> None:
+        """All of the job has come: a run of many rounds must not keep what it has shown."""
+        self.hide(job)
+        self._jobs.shown(job)
 
     def on_next(self, event: Event) -> None:
         if self._busy:
@@ -133,12 +138,13 @@ class _Beside(OperatorSink):
 class _Side(OperatorSink):
     """The events of one job on their way to the run."""
 
-    __slots__ = ("_parent", "follower", "view")
+    __slots__ = ("_job", "_parent", "follower", "view")
 
-    def __init__(self, parent: _Beside) -> None:
+    def __init__(self, parent: _Beside, job: Job) -> None:
         self._upstream = None
         self.disposed = False
         self._parent = parent
+        self._job = job
         self.follower: LogFollower[ToolEvent, _Numbered] | None = None
         self.view: _View | None = None
 
@@ -152,6 +158,8 @@ class _Side(OperatorSink):
 
     def on_completed(self) -> None:
         self._upstream = None
+        if not self.disposed:
+            self._parent.shown(self._job)
 
     def stop(self, job: Job) -> None:
         follower, view = self.follower, self.view

@@ -305,6 +305,10 @@ class Jobs:
                 if job.source.path[: len(begun)] == begun:
                     job.stop()
 
+    def shown(self, job: Job) -> None:
+        """The run that shows it has shown all of it."""
+        self._shown_by.pop(job.id, None)
+
     def _show(self, job: Job) -> None:
         own = [run for run in self._runs if run.source.path == job.source.path]
         for run in (*own, *self._runs):

@@ -50,7 +50,9 @@ def background_call(
         job = Job(call, run.source, run.clock(), again, prepared.tool)
         job.host = run
         # an interruption ends its wait in the foreground, not that of a job
-        run.interruption.event.listen(lambda: job.state is None and job.cut.fire())
+        forget = run.interruption.event.listen(lambda: job.state is None and job.cut.fire())
+        # a run of many rounds must not keep every call that it has made
+        job.log.ended.listen(forget)
         return job
 
     def items(job: Job) -> Flow[ToolEvent]:

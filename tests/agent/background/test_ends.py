@@ -18,6 +18,8 @@ from agentscope_rx import (
     UsageLimits,
     tool,
 )
+from agentscope_rx.agent.background.job import Job
+from agentscope_rx.agent.background.jobs import KEPT_ENDED
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunEndedError
 from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, InputEvent
 from agentscope_rx.messages import GenerateReason
@@ -348,6 +350,26 @@ def test_an_exit_in_the_background_is_a_failure_of_the_job():
         await one.call("go")
         ((state, text),) = await ends_in(one)
         assert state == "failed" and "SystemExit" in text
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("seconds", [True, 10], ids=["in the background", "in the foreground"])
+def test_a_long_run_does_not_keep_the_calls_that_have_ended(seconds: Any):
+    async def main():
+        kept: list[int] = []
+
+        def count(_: Any) -> str:
+            gc.collect()
+            kept.append(sum(type(each) is Job for each in gc.get_objects()))
+            return "done"
+
+        rounds = [turn for number in range(80) for turn in (use("work", f"c{number}"), "I wait.")]
+        turns = rounds if seconds is True else rounds[::2]
+        before = sum(type(each) is Job for each in gc.get_objects())
+        one = agent(*turns, count, background=seconds, hooks=[BackgroundHook()], max_iters=200)
+        await one.call("go")
+        assert kept[0] - before <= KEPT_ENDED + 1
 
     run_virtual(main())
 
