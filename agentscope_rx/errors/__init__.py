@@ -78,6 +78,14 @@
     |   +-- SessionLockedError              another process held the session's lock too long
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     |       +-- SessionServerError          a database server was not reached, or refused; is the change `unsure`?
+    +-- KnowledgeError                      a knowledge base could not read, index or retrieve
+    |   +-- DocumentError                   a document that could not be read; `document` names it
+    |   |   +-- UnsupportedDocumentError    there is no reader for it
+    |   |   +-- DamagedDocumentError        it is not what its name says, or is damaged
+    |   |   +-- DocumentTooLargeError       it, or what it unpacks to, is beyond a limit; `limit` names it
+    |   |   +-- DocumentTimeoutError        reading it took too long
+    |   +-- KnowledgeStorageError           its store could not be read or written
+    |   +-- KnowledgeFormatError            its store is of another program, a newer version or another embedding model
     +-- LongTermMemoryError                 a long-term memory could not record or retrieve
     |   +-- LongTermMemoryStorageError      its database could not be read or written
     |   +-- LongTermMemoryFormatError       its database is of another program or a newer version
@@ -125,6 +133,16 @@ from agentscope_rx.errors.base import (
     WorkersExhaustedError,
 )
 from agentscope_rx.errors.event import EventLineError, EventLogError, EventVersionError
+from agentscope_rx.errors.knowledge import (
+    DamagedDocumentError,
+    DocumentError,
+    DocumentTimeoutError,
+    DocumentTooLargeError,
+    KnowledgeError,
+    KnowledgeFormatError,
+    KnowledgeStorageError,
+    UnsupportedDocumentError,
+)
 from agentscope_rx.errors.long_term_memory import (
     DistillationError,
     LongTermMemoryError,
@@ -244,8 +262,12 @@ __all__ = [
     "ContextError",
     "ContextOverflowError",
     "ConversationLeasedError",
+    "DamagedDocumentError",
     "DeadlineError",
     "DistillationError",
+    "DocumentError",
+    "DocumentTimeoutError",
+    "DocumentTooLargeError",
     "DuplicateToolError",
     "EmptyResponseError",
     "EndOfInputError",
@@ -261,6 +283,9 @@ __all__ = [
     "HookError",
     "InboxFullError",
     "InvalidInputError",
+    "KnowledgeError",
+    "KnowledgeFormatError",
+    "KnowledgeStorageError",
     "LeaseLostError",
     "LongTermMemoryError",
     "LongTermMemoryFormatError",
@@ -321,6 +346,7 @@ __all__ = [
     "UnauthorizedError",
     "UnheardMessageError",
     "UnknownHostError",
+    "UnsupportedDocumentError",
     "UnsupportedOptionError",
     "UsageLimitError",
     "UserInputError",

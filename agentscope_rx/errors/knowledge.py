@@ -1,0 +1,54 @@
+"""Errors of knowledge bases: documents that cannot be read, stores that cannot be used."""
+
+from __future__ import annotations
+
+from agentscope_rx.errors.base import AgentScopeError
+
+
+class KnowledgeError(AgentScopeError):
+    """A knowledge base could not read, index or retrieve."""
+
+
+class DocumentError(KnowledgeError):
+    """The document `document` could not be read; nothing of it was indexed, and what was there stays."""
+
+    def __init__(self, document: str, what: str) -> None:
+        super().__init__(f"{document}: {what}")
+        self.document = document
+
+
+class UnsupportedDocumentError(DocumentError):
+    """There is no reader for a document of this kind."""
+
+
+class DamagedDocumentError(DocumentError):
+    """The document is not what its name says, or is damaged."""
+
+
+class DocumentTooLargeError(DocumentError):
+    """The document, or what it unpacks to, is beyond a limit; `limit` names it."""
+
+    def __init__(self, document: str, what: str, limit: str) -> None:
+        super().__init__(document, what)
+        self.limit = limit
+
+
+class DocumentTimeoutError(DocumentError):
+    """Reading the document took longer than the reader allows."""
+
+
+class KnowledgeStorageError(KnowledgeError):
+    """The store `store` could not be read or written; `__cause__` is its error. No half-written document is visible."""
+
+    def __init__(self, store: str, reason: str, *, retryable: bool = False) -> None:
+        super().__init__(f"The knowledge base {store} could not be used: {reason}.")
+        self.store = store
+        self.retryable = retryable
+
+
+class KnowledgeFormatError(KnowledgeError):
+    """The store `store` is of another program, a newer version or another embedding model; nothing was changed."""
+
+    def __init__(self, store: str, what: str) -> None:
+        super().__init__(f"{store} is no knowledge base that can be used here: {what}")
+        self.store = store

@@ -1,0 +1,40 @@
+"""Documents that agents can ask: readers, chunkers, stores, retrieval, indexing, and what connects it to an agent."""
+
+from __future__ import annotations
+
+from agentscope_rx.knowledge.chunker import Chunker
+from agentscope_rx.knowledge.document import Chunk, Document, DocumentSource, EmbeddedChunk, Section
+from agentscope_rx.knowledge.knowledge import Knowledge
+from agentscope_rx.knowledge.passage import Found, Passage
+from agentscope_rx.knowledge.reader import Reader
+from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
+from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
+from agentscope_rx.lazy import import_lazily
+
+# (an agent needs the port alone: databases and formats are imported with what uses them)
+_LAZY: dict[str, str] = {}
+
+__all__ = [
+    "Between",
+    "Chunk",
+    "ChunkStore",
+    "Chunker",
+    "Condition",
+    "Document",
+    "DocumentSource",
+    "EmbeddedChunk",
+    "Excluding",
+    "Found",
+    "IndexInfo",
+    "Indexed",
+    "Knowledge",
+    "Passage",
+    "Prefix",
+    "Reader",
+    "Section",
+    "Where",
+]
+
+
+def __getattr__(name: str) -> object:
+    return import_lazily(__name__, _LAZY, name)

@@ -1,0 +1,1 @@
+"""Chunkers: ways of cutting documents to chunks."""

@@ -1,0 +1,1 @@
+"""Knowledge for an agent: the hook, the tool, numbers and citations."""

@@ -1,0 +1,1 @@
+"""Indexing: folders to stores, with progress, incrementally."""

@@ -1,0 +1,29 @@
+"""`Reader`: the port to a format of documents."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from agentscope_rx.knowledge.document import DocumentSource, Section
+from agentscope_rx.reactive import Flow
+
+
+class Reader(ABC):
+    """Reads documents of some formats. It can be used on several threads and loops at once."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """The endings of file names, in lower case with the dot."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What its sections depend on: a document is read again if it has changed. Add options to it."""
+        return type(self).__name__
+
+    @abstractmethod
+    def read(self, source: DocumentSource) -> Flow[Section]:
+        """The sections of the document, in order, each read when there is demand for it.
+
+        Signals: sections, then completion; a `DocumentError`, `MissingExtraError`.
+        Cancels: the rest of the reading; files and child processes are closed.
+        """

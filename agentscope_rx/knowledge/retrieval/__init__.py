@@ -1,0 +1,1 @@
+"""Retrieval: searches fused, reranked, widened and merged."""

@@ -1,0 +1,1 @@
+"""Stores of chunks: the embedded one, and those of databases."""

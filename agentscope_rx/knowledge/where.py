@@ -1,0 +1,122 @@
+"""`Where`: which documents are searched, by their metadata. Every named condition must hold.
+
+    {"language": "en"}                       equal
+    {"kind": ["guide", "reference"]}         one of these
+    {"year": Between(2020, 2024)}            both ends belong to it; None is open
+    {"document_id": Prefix("docs/")}         begins with
+    {"draft": Excluding([True])}             none of these; a document without it is searched
+
+A name that a document does not have fulfils no condition but `Excluding`. Beside the metadata there are `document_id`,
+`title` and `media_type`, and of the chunk `page` and `section` (its kind: "text", "table", "code", "image").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.knowledge.document import Chunk, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number, or a text by its order, from `least` to `most`."""
+
+    least: float | str | None = None
+    most: float | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A text that begins so."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Excluding:
+    """None of these values."""
+
+    values: Sequence[Scalar]
+
+
+Condition: TypeAlias = Scalar | Sequence[Scalar] | Between | Prefix | Excluding
+Where: TypeAlias = Mapping[str, Condition]
+
+FIELDS = ("document_id", "title", "media_type", "page", "section")
+"""What every chunk has, beside the metadata of its document."""
+
+
+def check_where(where: object) -> Where | None:
+    """The conditions; `InvalidInputError` for what is none."""
+    if where is None:
+        return None
+    if not isinstance(where, Mapping):
+        raise InvalidInputError(f"where takes conditions by name, such as {{'language': 'en'}}, not {where!r:.60}.")
+    for name, condition in cast("Mapping[object, object]", where).items():
+        if not isinstance(name, str) or not _is_condition(condition):
+            raise InvalidInputError(
+                f"where[{name!r:.60}] must be a value, a list of values, Between, Prefix or Excluding, "
+                f"not {condition!r:.60}."
+            )
+    return cast("Where", where)
+
+
+def matches(chunk: Chunk, where: Where | None) -> bool:
+    """True if every condition holds for this chunk."""
+    return all(_holds(_value(chunk, name), condition) for name, condition in (where or {}).items())
+
+
+def _value(chunk: Chunk, name: str) -> Scalar | None:
+    document = chunk.document
+    match name:
+        case "document_id":
+            return document.id
+        case "title":
+            return document.title
+        case "media_type":
+            return document.media_type
+        case "page":
+            return chunk.page
+        case "section":
+            return chunk.kind
+        case _:
+            return document.metadata.get(name)
+
+
+def _holds(value: Scalar | None, condition: Condition) -> bool:
+    match condition:
+        case Excluding(values):
+            return value is None or not any(_same(value, each) for each in values)
+        case Between(least, most):
+            return (least is None or _ordered(least, value)) and (most is None or _ordered(value, most))
+        case Prefix(text):
+            return isinstance(value, str) and value.startswith(text)
+        case str() | int() | float():
+            return _same(value, condition)
+        case _:
+            return any(_same(value, each) for each in condition)
+
+
+def _same(one: Scalar | None, other: Scalar) -> bool:
+    # True is 1 to Python, and a number to no database
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _ordered(low: object, high: object) -> bool:
+    if isinstance(low, bool) or isinstance(high, bool):
+        return False
+    if isinstance(low, str) and isinstance(high, str):
+        return low <= high
+    return isinstance(low, (int, float)) and isinstance(high, (int, float)) and low <= high
+
+
+def _is_condition(condition: object) -> bool:
+    if isinstance(condition, (str, int, float, Between, Prefix)):
+        return True
+    values = condition.values if isinstance(condition, Excluding) else condition
+    return isinstance(values, (list, tuple, set, frozenset)) and all(
+        isinstance(each, (str, int, float)) for each in cast("Sequence[object]", values)
+    )
