@@ -26,7 +26,7 @@ from agentscope_rx.errors import (
     ModelConnectionError,
 )
 from agentscope_rx.long_term_memory import MemoryScope, NoteSource, SqliteLongTermMemory, StaticLongTermMemory
-from agentscope_rx.long_term_memory.sqlite.terms import gist, index_terms, match_of, normalized
+from agentscope_rx.messages.terms import gist, index_terms, match_of, normalized
 from agentscope_rx.models.embedding import EmbeddingModel, Embeddings
 from agentscope_rx.reactive import Flow, defer, just, throw
 from agentscope_rx.testing import ScriptedModel, collect_dropped

@@ -3,7 +3,6 @@
 | file            | holds                                                                             |
 |-----------------|-----------------------------------------------------------------------------------|
 | `facts`         | `Fact`, the public form of a row                                                  |
-| `terms`         | a text as words that SQLite can index, for spaced and unspaced scripts; queries   |
 | `database`      | the file: its tables, connections, errors                                         |
 | `store`         | writing: add, replace, end, erase, in transactions                                |
 | `search`        | reading: ranks by words and by vectors, joined                                    |

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from agentscope_rx.long_term_memory.note import MemoryScope
 from agentscope_rx.long_term_memory.sqlite.facts import COLUMNS, Fact, fact_of
-from agentscope_rx.long_term_memory.sqlite.terms import match_of
+from agentscope_rx.messages.terms import match_of
 
 POOL = 50
 """The best facts of each rank that are joined."""

@@ -17,8 +17,8 @@ from agentscope_rx.errors.text import encodable
 from agentscope_rx.long_term_memory.note import MemoryScope, NoteSource
 from agentscope_rx.long_term_memory.sqlite.facts import COLUMNS, Fact, fact_of, source_json
 from agentscope_rx.long_term_memory.sqlite.search import VISIBLE, blob, names, owner_of
-from agentscope_rx.long_term_memory.sqlite.terms import gist, index_terms, normalized
 from agentscope_rx.messages.msg import new_id
+from agentscope_rx.messages.terms import gist, index_terms, normalized
 
 EMBEDDED_AT_ONCE = 256
 """The facts without a vector that one record embeds."""

@@ -6,7 +6,10 @@ Its trigram tokenizer needs three characters, and most Chinese words have two. S
     "I like 喝咖啡"   ->   i like 喝咖 咖啡 啡          the last character by itself, so that each begins a term
     query 咖啡        ->   "咖啡"                       query 咖   ->   "咖" *
 
-Other words stay as they are; the tokenizer takes off their accents and English endings (porter).
+Other words stay as they are; the tokenizer takes off their accents and English endings (porter). With `names=True`
+the parts of names in code are words, too, because a question names one or the other:
+
+    "getUserName"     ->   getusername get user name      (the tokenizer itself splits get_user_name)
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from agentscope_rx.errors.text import encodable
 
@@ -27,6 +31,8 @@ _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff"
 )
+# where a name in code has its parts: getUser|Name, HTTP|Server
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _RUNS = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
@@ -56,20 +62,36 @@ def gist(text: str) -> str:
     return " ".join([word for word in words if word not in _FILLERS] or words)
 
 
-def index_terms(text: str) -> str:
-    """What is indexed for this text."""
-    return " ".join(term for word in _words(text) for term in _pairs(word))
+def index_terms(text: str, *, names: bool = False) -> str:
+    """What is indexed for this text; with `names` also the parts of names such as `getUserName`."""
+    return " ".join(term for word in _words(text, names) for term in _pairs(word))
 
 
-def match_of(query: str) -> str:
-    """The expression that finds texts with any of the query's terms; '' if it has none."""
+class Term(NamedTuple):
+    """A term of a query: letters and digits of one word, or the begin of one. Parts that `_` or a space separates
+    follow each other in what is found."""
+
+    text: str
+    is_prefix: bool = False
+
+
+def query_terms(query: str, *, names: bool = False) -> list[Term]:
+    """The terms of a query, each once, without words that say nothing, at most `MAX_TERMS`."""
     words = list(dict.fromkeys(_words(query)))
     words = [word for word in words if word not in _STOP] or words
     terms = list(dict.fromkeys(term for word in words for term in _asked(word)))
+    if names:
+        terms += [Term(part) for part in dict.fromkeys(_split_names(query)) if Term(part) not in terms]
     if len(terms) > MAX_TERMS:
         # (the topic of a long message is mostly named at its beginning, its question at its end)
         terms = [*terms[: MAX_TERMS // 2], *terms[-MAX_TERMS // 2 :]]
-    return " OR ".join(terms)
+    return terms
+
+
+def match_of(query: str, *, names: bool = False) -> str:
+    """The expression that finds texts with any of the query's terms; '' if it has none."""
+    # only letters, digits, spaces and _ are left, so that a quoted term needs no escape
+    return " OR ".join(f'"{text}" *' if prefix else f'"{text}"' for text, prefix in query_terms(query, names=names))
 
 
 def _folded(text: str) -> str:
@@ -77,11 +99,22 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", encodable(text)).casefold()
 
 
-def _words(text: str) -> Iterator[str]:
+def _words(text: str, names: bool = False) -> Iterator[str]:
     """Its words in lower case; a run of an unspaced script is one word."""
     for word in _WORD.findall(_folded(text)):
         for run in _RUNS.findall(word):
             yield run if _IS_UNSPACED.match(run) else run.strip("_")[:_MAX_LETTERS]
+    if names:
+        for name in _split_names(text):
+            yield from name.split()
+
+
+def _split_names(text: str) -> Iterator[str]:
+    """The names in the text that have parts by their capitals, with spaces between these, in lower case."""
+    for word in _WORD.findall(encodable(text)):
+        name = word[:_MAX_LETTERS]
+        if name.isascii() and not name.islower() and (parts := _CAMEL.sub(" ", name)) != name:
+            yield " ".join(parts.replace("_", " ").split()).lower()
 
 
 def _pairs(word: str) -> list[str]:
@@ -90,10 +123,9 @@ def _pairs(word: str) -> list[str]:
     return [word[i : i + 2] for i in range(len(word))]
 
 
-def _asked(word: str) -> list[str]:
-    # only letters and digits are left, so that a quoted term needs no escape
+def _asked(word: str) -> list[Term]:
     if not word:
         return []
     if not _IS_UNSPACED.match(word):
-        return [f'"{word}"']
-    return [f'"{word}" *'] if len(word) == 1 else [f'"{word[i : i + 2]}"' for i in range(len(word) - 1)]
+        return [Term(word)]
+    return [Term(word, is_prefix=True)] if len(word) == 1 else [Term(word[i : i + 2]) for i in range(len(word) - 1)]
