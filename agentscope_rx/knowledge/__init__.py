@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agentscope_rx.knowledge.chunker import Chunker
 from agentscope_rx.knowledge.document import Chunk, Document, DocumentSource, EmbeddedChunk, Section
 from agentscope_rx.knowledge.knowledge import Knowledge
@@ -11,8 +13,13 @@ from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
 from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
 from agentscope_rx.lazy import import_lazily
 
+if TYPE_CHECKING:
+    from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
+
 # (an agent needs the port alone: databases and formats are imported with what uses them)
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
+}
 
 __all__ = [
     "Between",
@@ -25,6 +32,7 @@ __all__ = [
     "EmbeddedChunk",
     "Excluding",
     "Found",
+    "InMemoryChunkStore",
     "IndexInfo",
     "Indexed",
     "Knowledge",

@@ -8,6 +8,7 @@
 | `check_memory(make)`            | a `Memory`                                                        |
 | `check_session(make)`           | a `Session`                                                       |
 | `check_long_term_memory(make)`  | a `LongTermMemory`                                                |
+| `check_chunk_store(make)`       | a `ChunkStore`                                                    |
 | `check_tool(tool)`              | a `Tool`, or a function that can be lifted to one                 |
 | `check_hook(hook)`              | a `Hook`                                                          |
 
@@ -16,6 +17,7 @@ Each is a plain function for any test runner. It runs each rule on a loop of its
 """
 
 from agentscope_rx.testing.kits.chat_model import check_chat_model
+from agentscope_rx.testing.kits.chunk_store import check_chunk_store
 from agentscope_rx.testing.kits.hook import check_hook
 from agentscope_rx.testing.kits.long_term_memory import check_long_term_memory
 from agentscope_rx.testing.kits.memory import check_memory
@@ -29,6 +31,7 @@ __all__ = [
     "KitReport",
     "RuleBrokenError",
     "check_chat_model",
+    "check_chunk_store",
     "check_hook",
     "check_long_term_memory",
     "check_memory",
