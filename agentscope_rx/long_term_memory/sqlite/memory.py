@@ -292,7 +292,7 @@ class SqliteLongTermMemory(LongTermMemory):
         model = self.embedding_model
         if model is None:
             return Asked(text)
-        vectors = (await model.embed(text)).vectors
+        vectors = (await model.embed(text, role="query")).vectors
         return Asked(text, vectors[0], _name_of(model), self.min_similarity)
 
     async def _asked_or_words(self, text: str) -> Asked:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
+from agentscope_rx.messages import TextBlock
 from agentscope_rx.models.checks import check_count
-from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, Vector
+from agentscope_rx.models.embedding.embedding_model import (
+    EmbeddingInput,
+    EmbeddingModel,
+    EmbeddingRole,
+    Embeddings,
+    Vector,
+    check_role,
+    inputs_in,
+)
 from agentscope_rx.reactive import Flow, concat_map, defer, just
+
+_Key: TypeAlias = tuple[EmbeddingRole, EmbeddingInput]
 
 
 class CachedEmbeddingModel(EmbeddingModel):
-    """Keeps the vectors of the `max_entries` most recently used inputs, in this process."""
+    """Keeps the vectors of the `max_entries` most recently used inputs, in this process.
+
+    A query and a document have entries of their own if the inner model distinguishes them.
+    """
 
     def __init__(self, model: EmbeddingModel, max_entries: int = 10_000) -> None:
         check_count("max_entries", max_entries)
@@ -20,18 +34,27 @@ class CachedEmbeddingModel(EmbeddingModel):
         self.model = model
         self.provider: str = model.provider
         self.max_entries = max_entries
-        self._known: OrderedDict[EmbeddingInput, Vector] = OrderedDict()
+        self._known: OrderedDict[_Key, Vector] = OrderedDict()
 
-    def embed(self, inputs: EmbeddingInput | Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+    @property
+    def distinguishes_roles(self) -> bool:
+        """As the inner model."""
+        return self.model.distinguishes_roles
+
+    def embed(
+        self, inputs: EmbeddingInput | Sequence[EmbeddingInput], *, role: EmbeddingRole = "document"
+    ) -> Flow[Embeddings]:
         """The vectors of these inputs; each new input is sent once. `tokens` are those of the inputs sent.
 
         Signals: as the inner model's.
         Cancels: the requests of the inner model; none of their vectors are kept.
         """
-        given = (inputs,) if isinstance(inputs, (str, TextBlock, ImageBlock, VideoBlock)) else tuple(inputs)
+        check_role(role)
+        given = inputs_in(inputs)
+        kept_as: EmbeddingRole = role if self.distinguishes_roles else "document"
 
         def begin() -> Flow[Embeddings]:
-            keys: list[EmbeddingInput] = [each.text if isinstance(each, TextBlock) else each for each in given]
+            keys: list[_Key] = [(kept_as, each.text if isinstance(each, TextBlock) else each) for each in given]
             found = {key: self._known[key] for key in keys if key in self._known}
             for key in found:
                 self._known.move_to_end(key)
@@ -40,11 +63,11 @@ class CachedEmbeddingModel(EmbeddingModel):
                 return just(Embeddings(tuple(found[key] for key in keys)))
 
             def joined(answer: Embeddings) -> Embeddings:
-                fresh: dict[EmbeddingInput, Vector] = dict(zip(new, answer.vectors, strict=True))
+                fresh: dict[_Key, Vector] = dict(zip(new, answer.vectors, strict=True))
                 self._keep(fresh)
                 return Embeddings(tuple(fresh[key] if key in fresh else found[key] for key in keys), answer.tokens)
 
-            return self.model.embed(new).pipe(concat_map(joined))
+            return self.model.embed([each for _, each in new], role=role).pipe(concat_map(joined))
 
         return defer(begin)
 
@@ -56,7 +79,15 @@ class CachedEmbeddingModel(EmbeddingModel):
         """
         return self.model.do_embed(batch)
 
-    def _keep(self, fresh: dict[EmbeddingInput, Vector]) -> None:
+    def do_embed_queries(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """One attempt of the inner model for queries, bypassing the cache.
+
+        Signals: as the inner model's.
+        Cancels: its request.
+        """
+        return self.model.do_embed_queries(batch)
+
+    def _keep(self, fresh: dict[_Key, Vector]) -> None:
         self._known.update(fresh)
         while len(self._known) > self.max_entries:
             self._known.popitem(last=False)

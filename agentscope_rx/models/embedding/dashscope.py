@@ -16,12 +16,13 @@ from typing import Literal
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import Base64Source, FramesSource, ImageBlock, TextBlock, VideoBlock
 from agentscope_rx.models.dashscope.endpoint import endpoint_of, request_headers
-from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, Embeddings, text_of
+from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingRole, Embeddings, text_of
 from agentscope_rx.models.embedding.http import HttpEmbeddingModel, vectors_in
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.wire.json_codec import JsonObject, encode_json, integer, object_in, objects_in
 from agentscope_rx.models.wire.media import address_of
+from agentscope_rx.reactive import Flow
 
 Kind = Literal["text", "multimodal"]
 
@@ -35,9 +36,9 @@ _MULTIMODAL = re.compile(r"multimodal|vision|-vl-")
 class DashScopeEmbeddingModel(HttpEmbeddingModel):
     """Vectors of texts; multimodal models embed images and videos, too.
 
-    `text_type` is "query" for search queries, "document" for the texts to search. `api_key`, `base_url` and `workspace`
-    as for `DashScopeChatModel`. `endpoint` is derived from the model's name, or text. The default `batch_size` is the
-    vendor's maximum: 25 texts for v1 and v2, 10 for later models, 1 input multimodal.
+    A text model is told the role of the texts (`text_type`), unless one `text_type` is given for all. `api_key`,
+    `base_url` and `workspace` as for `DashScopeChatModel`. `endpoint` is derived from the model's name, or text. The
+    default `batch_size` is the vendor's maximum: 25 texts for v1 and v2, 10 for later models, 1 input multimodal.
     """
 
     provider = "dashscope"
@@ -72,12 +73,32 @@ class DashScopeEmbeddingModel(HttpEmbeddingModel):
         self.text_type = text_type
         self._endpoint = endpoint_of(base_url, api_key, workspace)
 
+    @property
+    def distinguishes_roles(self) -> bool:
+        """True for text models without a fixed `text_type`."""
+        return self.kind == "text" and self.text_type is None
+
+    def do_embed_queries(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """One POST, of search queries.
+
+        Signals: the vectors of the batch; one `ModelError`.
+        Cancels: the request; the response is closed.
+        """
+        return (
+            self.post(batch, lambda read: self._request(read, "query"))
+            if self.distinguishes_roles
+            else self.do_embed(batch)
+        )
+
     def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
+        return self._request(batch, "document")
+
+    def _request(self, batch: Sequence[EmbeddingInput], role: EmbeddingRole) -> HttpRequest:
         if self.kind == "text":
             given: dict[str, object] = {"texts": [text_of(each, self) for each in batch]}
         else:
             given = {"contents": [_content(each) for each in batch]}
-        wanted = {"dimension": self.dimensions, "text_type": self.text_type}
+        wanted = {"dimension": self.dimensions, "text_type": role if self.distinguishes_roles else self.text_type}
         parameters = {name: value for name, value in wanted.items() if value is not None}
         body = {"model": self.model_name, "input": given, "parameters": parameters}
         return HttpRequest(

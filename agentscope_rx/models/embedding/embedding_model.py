@@ -3,6 +3,9 @@
 A provider implements `do_embed`, one attempt for one batch. `embed` adds batching, deadlines and retries:
 
     batches of batch_size, each: defer(do_embed) |> timeout |> retry    merge_ordered, at most max_concurrency at once
+
+Some models have one vector for a text that is searched and another for the question that it answers: they implement
+`do_embed_queries`, too, which is called for `embed(..., role="query")`.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from reactivex import operators as ops
 
@@ -23,6 +26,7 @@ from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered
 
 EmbeddingInput: TypeAlias = str | TextBlock | ImageBlock | VideoBlock
+EmbeddingRole: TypeAlias = Literal["document", "query"]
 Vector: TypeAlias = tuple[float, ...]
 
 
@@ -36,6 +40,8 @@ class Embeddings:
 
 class EmbeddingModel(ABC):
     """An embedding model. Subclass it and implement `do_embed`; users call `embed`.
+
+    A model that embeds search queries differently from documents implements `do_embed_queries`, too.
 
     `batch_size` is the number of inputs in one request, `max_concurrency` the number of requests at once.
     """
@@ -65,14 +71,32 @@ class EmbeddingModel(ABC):
         Cancels: the request.
         """
 
-    def embed(self, inputs: EmbeddingInput | Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+    def do_embed_queries(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """As `do_embed`, for search queries. By default they are embedded like documents.
+
+        Signals: the vectors of the batch; one `ModelError`.
+        Cancels: the request.
+        """
+        return self.do_embed(batch)
+
+    @property
+    def distinguishes_roles(self) -> bool:
+        """True if the vector of a query differs from that of a document with the same text."""
+        return type(self).do_embed_queries is not EmbeddingModel.do_embed_queries
+
+    def embed(
+        self, inputs: EmbeddingInput | Sequence[EmbeddingInput], *, role: EmbeddingRole = "document"
+    ) -> Flow[Embeddings]:
         """The vectors of these inputs. Invalid inputs are refused before any request is sent.
+
+        `role` is "query" for what is searched for, "document" for everything else.
 
         Signals: one value, then completion; `InvalidInputError`; the first `ModelError` of a batch after its last
         attempt. There are vectors for all inputs or for none.
         Cancels: the requests in progress, the waits before others.
         """
-        given = (inputs,) if isinstance(inputs, (str, TextBlock, ImageBlock, VideoBlock)) else tuple(inputs)
+        check_role(role)
+        given = inputs_in(inputs)
 
         def begin() -> Flow[Embeddings]:
             for number, each in enumerate(given):
@@ -80,15 +104,17 @@ class EmbeddingModel(ABC):
             if not given:
                 return just(Embeddings(()))
             batches = [given[at : at + self.batch_size] for at in range(0, len(given), self.batch_size)]
-            requests = [self._bounded(batch) for batch in batches]
+            requests = [self._bounded(batch, role) for batch in batches]
             parts = merge_ordered(requests, max_concurrency=self.max_concurrency)
             return parts.pipe(ops.to_list(), concat_map(_joined))
 
         return defer(begin)
 
-    def _bounded(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+    def _bounded(self, batch: Sequence[EmbeddingInput], role: EmbeddingRole) -> Flow[Embeddings]:
+        embed = self.do_embed_queries if role == "query" else self.do_embed
+
         def attempt() -> Flow[Embeddings]:
-            return self.do_embed(batch).pipe(concat_map(lambda found: self._checked(batch, found)))
+            return embed(batch).pipe(concat_map(lambda found: self._checked(batch, found)))
 
         return attempts(attempt, self.execution_config, self.model_name, self.provider)
 
@@ -103,6 +129,17 @@ class EmbeddingModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"
+
+
+def check_role(role: object) -> None:
+    """`InvalidInputError` if this is no role."""
+    if role not in get_args(EmbeddingRole):
+        raise InvalidInputError(f"role must be 'document' or 'query', not {role!r:.60}.")
+
+
+def inputs_in(inputs: EmbeddingInput | Sequence[EmbeddingInput]) -> tuple[EmbeddingInput, ...]:
+    """One input or several, as a tuple."""
+    return (inputs,) if isinstance(inputs, (str, TextBlock, ImageBlock, VideoBlock)) else tuple(inputs)
 
 
 def text_of(each: EmbeddingInput, model: EmbeddingModel) -> str:

@@ -6,7 +6,7 @@ inputs -- read_files --> request(batch) --> Transport --> read(answer) --> vecto
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from agentscope_rx.messages import ImageBlock, Msg, VideoBlock
@@ -49,9 +49,19 @@ class HttpEmbeddingModel(EmbeddingModel):
         Signals: the vectors of the batch; one `ModelError`.
         Cancels: the request; the response is closed.
         """
+        return self.post(batch, self.request)
+
+    def post(
+        self, batch: Sequence[EmbeddingInput], request_of: Callable[[Sequence[EmbeddingInput]], HttpRequest]
+    ) -> Flow[Embeddings]:
+        """One POST of the request that `request_of` makes of the batch.
+
+        Signals: the vectors of the batch; one `ModelError`.
+        Cancels: the request; the response is closed.
+        """
 
         def ask(read: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-            request = self.request(read)
+            request = request_of(read)
 
             def found(answer: object) -> Embeddings:
                 with self._transport.hiding(request):
