@@ -86,6 +86,7 @@
     |   |   +-- DocumentTimeoutError        reading it took too long
     |   +-- KnowledgeStorageError           its store could not be read or written
     |   +-- KnowledgeFormatError            its store is of another program, a newer version or another embedding model
+    |   +-- KnowledgeTimeoutError           it gave no passages in time
     +-- LongTermMemoryError                 a long-term memory could not record or retrieve
     |   +-- LongTermMemoryStorageError      its database could not be read or written
     |   +-- LongTermMemoryFormatError       its database is of another program or a newer version
@@ -141,6 +142,7 @@ from agentscope_rx.errors.knowledge import (
     KnowledgeError,
     KnowledgeFormatError,
     KnowledgeStorageError,
+    KnowledgeTimeoutError,
     UnsupportedDocumentError,
 )
 from agentscope_rx.errors.long_term_memory import (
@@ -286,6 +288,7 @@ __all__ = [
     "KnowledgeError",
     "KnowledgeFormatError",
     "KnowledgeStorageError",
+    "KnowledgeTimeoutError",
     "LeaseLostError",
     "LongTermMemoryError",
     "LongTermMemoryFormatError",

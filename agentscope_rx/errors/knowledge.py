@@ -52,3 +52,13 @@ class KnowledgeFormatError(KnowledgeError):
     def __init__(self, store: str, what: str) -> None:
         super().__init__(f"{store} is no knowledge base that can be used here: {what}")
         self.store = store
+
+
+class KnowledgeTimeoutError(KnowledgeError):
+    """The knowledge base `base` gave no passages within `seconds`. Another attempt may succeed."""
+
+    def __init__(self, base: str, seconds: float) -> None:
+        super().__init__(f"The knowledge base {base!r} gave no passages within {seconds:g} s.")
+        self.base = base
+        self.seconds = seconds
+        self.retryable = True

@@ -14,11 +14,18 @@ from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix,
 from agentscope_rx.lazy import import_lazily
 
 if TYPE_CHECKING:
+    from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
+    from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
+    from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
 
 # (an agent needs the port alone: databases and formats are imported with what uses them)
 _LAZY: dict[str, str] = {
     "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
+    "KnowledgeBase": "agentscope_rx.knowledge.retrieval.knowledge_base",
+    "Passages": "agentscope_rx.knowledge.retrieval.passages",
+    "problems_of": "agentscope_rx.knowledge.retrieval.passages",
+    "retrieve_all": "agentscope_rx.knowledge.retrieval.several_queries",
 }
 
 __all__ = [
@@ -36,11 +43,15 @@ __all__ = [
     "IndexInfo",
     "Indexed",
     "Knowledge",
+    "KnowledgeBase",
     "Passage",
+    "Passages",
     "Prefix",
     "Reader",
     "Section",
     "Where",
+    "problems_of",
+    "retrieve_all",
 ]
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import cast
 
+from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.where import Where
 from agentscope_rx.messages import Msg
@@ -40,3 +42,28 @@ class Knowledge(ABC):
         Signals: one tuple of passages; `InvalidInputError`; a `KnowledgeError`, or the error of a model that is used.
         Cancels: the search.
         """
+
+
+def question_text(query: Question) -> str:
+    """The text of a question, '' if it has none; `InvalidInputError` for anything else."""
+    given = cast("object", query)
+    if isinstance(given, str):
+        return given.strip()
+    messages = cast("object", [given] if isinstance(given, Msg) else given)
+    if not isinstance(messages, Sequence) or not all(isinstance(m, Msg) for m in cast("Sequence[object]", messages)):
+        raise InvalidInputError(f"retrieve takes a text, a Msg or a list of Msg as its query, not {given!r:.60}.")
+    return "\n".join(m.text for m in cast("Sequence[Msg]", messages) if m.text.strip()).strip()
+
+
+def check_limit(limit: int) -> None:
+    """`InvalidInputError` unless it is a number of passages."""
+    if type(limit) is not int or limit < 1:
+        raise InvalidInputError(f"limit must be a whole number of passages, at least 1, not {limit!r:.60}.")
+
+
+def check_threshold(threshold: float | None) -> None:
+    """`InvalidInputError` unless it is None, or a cosine similarity."""
+    if threshold is None:
+        return
+    if not isinstance(threshold, (int, float)) or isinstance(threshold, bool) or not -1 <= threshold <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(f"threshold must be a cosine similarity from -1 to 1, or None, not {threshold!r:.60}.")

@@ -1,0 +1,246 @@
+"""`KnowledgeBase`: documents in one store, found by meaning and by words.
+
+    query --embed--> nearest  --+
+          ---------> matching --+--> fuse --> threshold --> rerank --> limit, with a window --> Passages
+
+A `score` is between 0 and 1 and orders the passages of one retrieval:
+
+| search    | the score of a passage                                                                          |
+|-----------|-------------------------------------------------------------------------------------------------|
+| "hybrid"  | its places in both searches, joined: 1 for what is first in both, half for what is first in one |
+| "vector"  | its cosine similarity to the query, 0 if that is negative                                       |
+| "keyword" | its relevance by words, as a part of that of the best passage                                   |
+
+With a reranker it is the reranker's. The similarity and the relevance of a passage are there, too, if they were asked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from reactivex import operators as ops
+
+from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
+from agentscope_rx.knowledge.knowledge import (
+    LIMIT,
+    Knowledge,
+    Question,
+    check_limit,
+    check_threshold,
+    question_text,
+)
+from agentscope_rx.knowledge.passage import Found, Passage
+from agentscope_rx.knowledge.retrieval.fusing import best_first, fuse, without_copies
+from agentscope_rx.knowledge.retrieval.passages import Passages
+from agentscope_rx.knowledge.retrieval.windows import widened
+from agentscope_rx.knowledge.store import ChunkStore, IndexInfo
+from agentscope_rx.knowledge.where import Where, check_where
+from agentscope_rx.models.checks import check_count, check_one_of, check_seconds, is_number
+from agentscope_rx.models.embedding import EmbeddingModel, Vector
+from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered, then, timeout
+
+Search = Literal["hybrid", "vector", "keyword"]
+
+MAX_QUERY_CHARS = 4_000
+"""The characters of a query that are searched for: half of them from its beginning, half from its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A retrieval."""
+
+    text: str
+    limit: int
+    pool: int
+    threshold: float | None
+    where: Where | None
+
+
+class KnowledgeBase(Knowledge):
+    """Retrieves passages from a store.
+
+    `store` is a store, or the path of a file for a `SqliteChunkStore`. `embedding` is the model that its chunks are
+    embedded with (default `StaticEmbeddingModel()`, for English). `name` and `description` tell models what it holds.
+
+    Each search finds `pool` times as many chunks as passages are asked for, at least 20. `vector_weight` is what the
+    search by meaning counts for in hybrid search, from 0 to 1; the words count for the rest. `window` chunks before and
+    after a hit are in the text of its passage. `timeout` are the seconds of one retrieval.
+    """
+
+    def __init__(
+        self,
+        store: ChunkStore | str | PathLike[str],
+        embedding: EmbeddingModel | None = None,
+        *,
+        name: str = "knowledge",
+        description: str = "",
+        search: Search = "hybrid",
+        vector_weight: float = 0.5,
+        pool: int = 4,
+        window: int = 0,
+        timeout: float | None = 60.0,
+    ) -> None:
+        check_one_of("search", search, ("hybrid", "vector", "keyword"), optional=False)
+        if not is_number(vector_weight) or not 0 <= vector_weight <= 1:
+            raise ConfigurationError(f"vector_weight must be a number from 0 to 1, not {vector_weight!r:.60}.")
+        check_count("pool", pool)
+        check_count("window", window, 0)
+        check_seconds("timeout", timeout, optional=True)
+        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"A KnowledgeBase needs a name, not {name!r:.60}.")
+        self.store: ChunkStore = _store_of(store)
+        self.embedding: EmbeddingModel = _embedding_of(embedding)
+        self.name = name
+        self.description = description
+        self.search: Search = search
+        self.vector_weight = float(vector_weight)
+        self.pool = pool
+        self.window = window
+        self.timeout = timeout
+        self._prepared: IndexInfo | None = None
+
+    def prepare(self, dimensions: int) -> Flow[IndexInfo]:
+        """Open the store for vectors of this model with so many dimensions; once, for this object.
+
+        Signals: what the store has; `KnowledgeFormatError` if its vectors are of another model, and the other errors
+        of the store.
+        Cancels: what has begun completes.
+        """
+
+        def begin() -> Flow[IndexInfo]:
+            wanted = IndexInfo(embedding=self.embedding.model_name, dimensions=dimensions)
+            if self._prepared == wanted:
+                return just(wanted)
+
+            def opened(info: IndexInfo) -> IndexInfo:
+                self._prepared = wanted
+                return info
+
+            return self.store.open(wanted).pipe(concat_map(opened))
+
+        return defer(begin)
+
+    def retrieve(
+        self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
+    ) -> Flow[tuple[Passage, ...]]:
+        """At most `limit` passages that fit the query, best first; a `Passages`, with the problems that there were.
+
+        A query of more than 4,000 characters is searched for by its beginning and its end.
+
+        Signals: one `Passages`; `InvalidInputError`; `KnowledgeTimeoutError` and other `KnowledgeError`s; the error of
+        the embedding model.
+        Cancels: the requests and searches in progress.
+        """
+
+        def begin() -> Flow[tuple[Passage, ...]]:
+            check_limit(limit)
+            check_threshold(threshold)
+            text = question_text(query)
+            asked = _Asked(_within_bounds(text), limit, max(20, self.pool * limit), threshold, check_where(where))
+            if not text:
+                return just(Passages())
+            found = self._candidates(asked).pipe(concat_map(lambda passages: self._chosen(asked, passages)))
+            if self.timeout is None:
+                return found
+            return found.pipe(timeout(total=self.timeout, error=self._late))
+
+        return defer(begin)
+
+    def _chosen(self, asked: _Asked, passages: Passages) -> Flow[Passages]:
+        wide = widened(self.store, passages, asked.limit, self.window)
+        return wide.pipe(concat_map(lambda found: just(Passages(found, passages.problems))))
+
+    def _candidates(self, asked: _Asked) -> Flow[Passages]:
+        """All that was found, best first."""
+        if self.search == "keyword" and asked.threshold is None:
+            return self._words(asked, None).pipe(concat_map(lambda found: just(self._passages(asked, (), found))))
+        return self._query_vector(asked.text).pipe(concat_map(lambda vector: self._searched(asked, vector)))
+
+    def _searched(self, asked: _Asked, vector: Vector) -> Flow[Passages]:
+        # a vector of zeros is near to nothing: a text without a word that the model knows
+        known = any(vector)
+        searches: list[Flow[Sequence[Found]]] = []
+        if self.search != "keyword":
+            searches.append(self.store.nearest(vector, asked.pool, asked.where) if known else just(()))
+        if self.search != "vector":
+            searches.append(self._words(asked, vector if known else None))
+
+        def joined(found: Sequence[Sequence[Found]]) -> Flow[Passages]:
+            nearest = found[0] if self.search != "keyword" else ()
+            matching = found[-1] if self.search != "vector" else ()
+            return just(self._passages(asked, nearest, matching))
+
+        both = merge_ordered(searches).pipe(ops.to_list(), concat_map(joined))
+        return self.prepare(len(vector)).pipe(then(lambda: both))
+
+    def _query_vector(self, text: str) -> Flow[Vector]:
+        return self.embedding.embed([text]).pipe(concat_map(lambda found: just(found.vectors[0])))
+
+    def _words(self, asked: _Asked, vector: Vector | None) -> Flow[Sequence[Found]]:
+        return self.store.matching(asked.text, asked.pool, asked.where, vector)
+
+    def _passages(self, asked: _Asked, nearest: Sequence[Found], matching: Sequence[Found]) -> Passages:
+        least = asked.threshold
+        if least is not None:
+            nearest, matching = _at_least(least, nearest), _at_least(least, matching)
+        if self.search == "vector":
+            scored = best_first((each, max(0.0, each.similarity or 0.0)) for each in nearest)
+        elif self.search == "keyword":
+            best = max((each.relevance or 0.0 for each in matching), default=0.0) or 1.0
+            scored = best_first((each, (each.relevance or 0.0) / best) for each in matching)
+        else:
+            scored = fuse(nearest, matching, weight=self.vector_weight)
+        return Passages(without_copies(self._passage(found, score) for found, score in scored))
+
+    def _passage(self, found: Found, score: float) -> Passage:
+        chunk = found.chunk
+        return Passage(
+            chunk=chunk,
+            score=min(1.0, score),
+            text=chunk.text,
+            start=chunk.start,
+            end=chunk.end,
+            base=self.name,
+            similarity=found.similarity,
+            relevance=found.relevance,
+        )
+
+    def _late(self, which: str, limit: float) -> Exception:
+        return KnowledgeTimeoutError(self.name, limit)
+
+    def __repr__(self) -> str:
+        return f"<KnowledgeBase {self.name!r}, {self.search} search in {self.store!r}>"
+
+
+def _at_least(least: float, found: Sequence[Found]) -> Sequence[Found]:
+    return [each for each in found if each.similarity is not None and each.similarity >= least]
+
+
+def _within_bounds(text: str) -> str:
+    half = MAX_QUERY_CHARS // 2
+    return text if len(text) <= MAX_QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"
+
+
+def _store_of(given: ChunkStore | str | PathLike[str]) -> ChunkStore:
+    if isinstance(given, ChunkStore):
+        return given
+    if isinstance(given, (str, PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        # (its database is imported for those who use it)
+        return import_module("agentscope_rx.knowledge.stores.sqlite").SqliteChunkStore(Path(given))
+    raise ConfigurationError(f"store must be a ChunkStore, or the path of a file, not {given!r:.60}.")
+
+
+def _embedding_of(given: object) -> EmbeddingModel:
+    if given is None:
+        from agentscope_rx.models.embedding import StaticEmbeddingModel
+
+        return StaticEmbeddingModel()
+    if isinstance(given, EmbeddingModel):
+        return given
+    raise ConfigurationError(f"embedding must be an EmbeddingModel, not {given!r:.60}.")

@@ -1,0 +1,35 @@
+"""`Passages`: what a retrieval has found, and what failed on the way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from agentscope_rx.knowledge.passage import Passage
+from agentscope_rx.messages.redaction import error_text
+
+_LOG = logging.getLogger("agentscope_rx.knowledge")
+
+
+class Passages(tuple[Passage, ...]):
+    """A tuple of passages, best first. `problems` are errors that made the result worse, but did not end the retrieval.
+
+    A base that failed beside others, or a reranker that failed, is there. `problems_of` reads them from any tuple.
+    """
+
+    problems: tuple[Exception, ...]
+
+    def __new__(cls, passages: Iterable[Passage] = (), problems: Iterable[Exception] = ()) -> Passages:
+        made = super().__new__(cls, passages)
+        made.problems = tuple(problems)
+        return made
+
+
+def problems_of(passages: Sequence[Passage]) -> tuple[Exception, ...]:
+    """The errors that did not end this retrieval; () if there are none."""
+    return passages.problems if isinstance(passages, Passages) else ()
+
+
+def log_problem(error: Exception, where: str) -> None:
+    """A retrieval goes on without something that failed. The caller has the error in `Passages.problems`, too."""
+    _LOG.warning("%s: %s", where, error_text(error), extra={"error_type": type(error).__name__})

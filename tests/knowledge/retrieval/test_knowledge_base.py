@@ -1,0 +1,207 @@
+"""`KnowledgeBase`: what is found by meaning, by words and by both, and what a retrieval leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentscope_rx import Msg
+from agentscope_rx.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    KnowledgeStorageError,
+    KnowledgeTimeoutError,
+    ModelConnectionError,
+)
+from agentscope_rx.knowledge import IndexInfo, KnowledgeBase, Passage, Passages, problems_of
+from agentscope_rx.testing import run_virtual
+from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
+
+ZOO = [
+    *chunks_of("zoo.md", "The zoo has a cat. ", "A ticket costs ten. ", "In winter the zoo is closed. ", lang="en"),
+    *chunks_of("rail.md", "The train is fast. ", "A train ticket costs five. ", lang="en"),
+    *chunks_of("pets.md", "A kitten sleeps. ", "Every dog barks. ", lang="de"),
+]
+
+
+def base(*chunks: Any, **options: Any) -> KnowledgeBase:
+    return KnowledgeBase(MemoryStore(*(chunks or ZOO)), TopicEmbedding(), **options)
+
+
+def places(passages: tuple[Passage, ...]) -> list[tuple[str, int]]:
+    return [(each.chunk.document.id, each.chunk.number) for each in passages]
+
+
+def test_hybrid_prefers_what_both_searches_find():
+    found = base().retrieve("train ticket", 2).run()
+    assert places(found)[0] == ("rail.md", 1)
+    first = found[0]
+    assert first.score == 1.0 and first.similarity == pytest.approx(1.0) and first.relevance == 2.0
+    assert first.base == "knowledge" and first.text == first.chunk.text
+    assert isinstance(found, Passages) and problems_of(found) == ()
+
+
+def test_vectors_find_what_has_other_words():
+    assert places(base(search="vector").retrieve("cat", 2).run()) == [("pets.md", 0), ("zoo.md", 0)]
+    assert places(base(search="keyword").retrieve("cat", 2).run()) == [("zoo.md", 0)]
+
+
+def test_score_of_each_search():
+    vector = base(search="vector").retrieve("zoo cat", 9).run()
+    assert [each.score for each in vector] == [max(0.0, each.similarity or 0.0) for each in vector]
+    keyword = base(search="keyword").retrieve("the zoo cat", 9).run()
+    assert [each.score for each in keyword] == [1.0, pytest.approx(2 / 3), pytest.approx(1 / 3)]
+    assert all(each.similarity is None for each in keyword)
+
+
+def test_keyword_search_asks_no_model_without_threshold():
+    embedding = TopicEmbedding()
+    knowledge = KnowledgeBase(MemoryStore(*ZOO), embedding, search="keyword")
+    assert knowledge.retrieve("ticket").run() and embedding.asked == []
+    assert knowledge.retrieve("ticket", threshold=0.9).run() and embedding.asked == ["ticket"]
+
+
+@pytest.mark.parametrize("search", ["hybrid", "vector", "keyword"])
+def test_threshold_holds_for_each_search(search: Any):
+    found = base(search=search).retrieve("train ticket", 9, threshold=0.8).run()
+    assert places(found) == [("rail.md", 1)]
+    assert base(search=search).retrieve("train ticket", 9, threshold=0.6).run() != found
+
+
+def test_where_limits_the_documents():
+    found = base().retrieve("a cat", 9, where={"lang": "de"}).run()
+    assert {each.chunk.document.id for each in found} == {"pets.md"}
+
+
+def test_weight_of_the_vectors():
+    words = chunks_of("words.md", "costs costs of all")
+    meaning = chunks_of("meaning.md", "A kitten sleeps.")
+    asked = "costs of a cat"
+    by_meaning = base(*words, *meaning, vector_weight=0.9).retrieve(asked, 1).run()
+    by_words = base(*words, *meaning, vector_weight=0.1).retrieve(asked, 1).run()
+    assert places(by_meaning) == [("meaning.md", 0)] and places(by_words) == [("words.md", 0)]
+
+
+def test_unknown_words_are_near_to_nothing():
+    assert base(search="vector").retrieve("xyzzy").run() == ()
+    assert places(base().retrieve("closed", 3).run()) == [("zoo.md", 2)]
+
+
+def test_same_text_in_two_documents_is_one_passage():
+    copies = [*chunks_of("a.md", "The zoo opens at ten.", digest="1"), *chunks_of("b.md", "The zoo  opens at ten.")]
+    assert places(base(*copies).retrieve("zoo").run()) == [("a.md", 0)]
+
+
+@pytest.mark.parametrize("query", ["", "  \n", Msg.user(""), []])
+def test_query_without_text_finds_nothing(query: Any):
+    store = MemoryStore(*ZOO)
+    assert KnowledgeBase(store, TopicEmbedding()).retrieve(query).run() == () and store.calls == []
+
+
+def test_query_of_messages():
+    found = base().retrieve([Msg.user("What costs"), Msg.user("a train ticket?")], 1).run()
+    assert places(found) == [("rail.md", 1)]
+
+
+def test_long_query_is_cut_in_its_middle():
+    embedding = TopicEmbedding()
+    KnowledgeBase(MemoryStore(*ZOO), embedding).retrieve("cat " + "x " * 50_000 + " ticket").run()
+    (asked,) = embedding.asked
+    assert isinstance(asked, str) and asked.startswith("cat ") and asked.endswith(" ticket") and len(asked) == 4_001
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"limit": 0}, {"limit": True}, {"limit": "5"}, {"threshold": 2}, {"threshold": True}, {"where": ["x"]}],
+    ids=str,
+)
+def test_invalid_input(given: Any):
+    with pytest.raises(InvalidInputError):
+        base().retrieve("cat", **given).run()
+
+
+def test_query_must_be_text_or_messages():
+    with pytest.raises(InvalidInputError, match="takes a text, a Msg"):
+        base().retrieve(7).run()  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"search": "both"}, {"vector_weight": 1.5}, {"pool": 0}, {"window": -1}, {"timeout": 0}, {"name": " "}],
+    ids=str,
+)
+def test_invalid_options(options: Any):
+    with pytest.raises(ConfigurationError):
+        base(**options)
+
+
+def test_store_must_be_a_store_and_embedding_a_model():
+    with pytest.raises(ConfigurationError, match="store must be"):
+        KnowledgeBase(7)  # pyright: ignore
+    with pytest.raises(ConfigurationError, match="embedding must be"):
+        KnowledgeBase(MemoryStore(), "static")  # pyright: ignore
+
+
+def test_store_is_opened_for_the_model_once():
+    store = MemoryStore(*ZOO)
+    knowledge = KnowledgeBase(store, TopicEmbedding())
+    knowledge.retrieve("cat").run()
+    knowledge.retrieve("dog").run()
+    assert store.opened == [IndexInfo(embedding="topics", dimensions=6)]
+
+
+def test_searches_run_at_once():
+    store = MemoryStore(*ZOO, delay=1.0)
+    knowledge = KnowledgeBase(store, TopicEmbedding(delay=1.0))
+
+    async def elapsed() -> float:
+        begun = asyncio.get_running_loop().time()
+        await knowledge.retrieve("cat")
+        return asyncio.get_running_loop().time() - begun
+
+    # embed, open, then both searches together
+    assert run_virtual(elapsed()) == pytest.approx(3.0) and store.active == 0
+
+
+def test_timeout_ends_the_searches():
+    store = MemoryStore(*ZOO, delay=100.0)
+    knowledge = KnowledgeBase(store, TopicEmbedding(), timeout=150.0)
+    with pytest.raises(KnowledgeTimeoutError, match="within 150 s") as caught:
+        run_virtual(knowledge.retrieve("cat"))
+    assert caught.value.retryable and store.active == 0
+
+
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.5, 2.5, 3.5])
+def test_disposal_at_each_point(after: float):
+    store = MemoryStore(*ZOO, delay=1.0)
+    knowledge = KnowledgeBase(store, TopicEmbedding(delay=1.0), window=1)
+
+    async def leave() -> None:
+        task = knowledge.retrieve("cat").as_task()
+        await asyncio.sleep(after)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert store.active == 0
+
+    run_virtual(leave())
+
+
+@pytest.mark.parametrize("failing", ["open", "nearest", "matching", "between"])
+def test_error_of_the_store(failing: str):
+    store = MemoryStore(*ZOO, failing=[failing], error=KnowledgeStorageError("k.db", "disk I/O error"))
+    with pytest.raises(KnowledgeStorageError, match="disk I/O"):
+        run_virtual(KnowledgeBase(store, TopicEmbedding(), window=1).retrieve("cat"))
+    assert store.active == 0
+
+
+def test_error_of_the_embedding_model():
+    embedding = TopicEmbedding(error=ModelConnectionError("no route"))
+    with pytest.raises(ModelConnectionError, match="no route"):
+        run_virtual(KnowledgeBase(MemoryStore(*ZOO), embedding).retrieve("cat"))
+
+
+def test_retrieval_can_be_subscribed_again():
+    found = base().retrieve("cat", 1)
+    assert found.run() == found.run()
