@@ -27,6 +27,7 @@ from typing import NamedTuple
 from agentscope_rx.console.wording import (
     arguments,
     background_line,
+    citation_line,
     clean,
     context_line,
     counted,
@@ -34,12 +35,14 @@ from agentscope_rx.console.wording import (
     one_line,
     plan_line,
     result_text,
+    retrieval_line,
     seconds,
 )
 from agentscope_rx.events import (
     ActingChunkEvent,
     BackgroundEvent,
     ChunkEvent,
+    CitationEvent,
     ContextEvent,
     ErrorEvent,
     Event,
@@ -53,6 +56,7 @@ from agentscope_rx.events import (
     PostSummaryEvent,
     PreActingEvent,
     PreSummaryEvent,
+    RetrievalEvent,
     RetryEvent,
 )
 from agentscope_rx.messages import ChatUsage, GenerateReason, Msg, TextBlock, ThinkingBlock
@@ -164,6 +168,10 @@ class Transcript:
                 yield from self._lines(TextStyle.NOTE, self._label(run), f"## {background_line(event)}")
             case HubEvent():
                 yield from self._lines(TextStyle.NOTE, self._label(run), f"## {hub_line(event)}")
+            case RetrievalEvent():
+                yield from self._lines(TextStyle.NOTE, self._label(run), f"## {retrieval_line(event)}")
+            case CitationEvent():
+                yield from self._lines(TextStyle.NOTE, self._label(run), f"## {citation_line(event)}")
             case PlanEvent():
                 yield from self._lines(TextStyle.NOTE, self._label(run), f"## {plan_line(event)}")
             case RetryEvent():

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from agentscope_rx.events import BackgroundEvent, ContextEvent, HubEvent, PlanEvent
-from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.events import BackgroundEvent, CitationEvent, ContextEvent, HubEvent, PlanEvent, RetrievalEvent
+from agentscope_rx.messages import Citation, Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.tools.background import BACKGROUND
 
 MAX_VALUE = 120
@@ -98,6 +98,37 @@ def hub_line(event: HubEvent) -> str:
     who = "announced" if event.change == "announced" else f"{one_line(event.member, MAX_VALUE)} said"
     missed = ", ".join(one_line(name, MAX_VALUE) for name in event.missed_by)
     return f"{what} {who}, heard by {heard}" + (f", missed by {missed}" if missed else "")
+
+
+MOST_CITED = 5
+"""The passages that are named on one line."""
+
+
+def retrieval_line(event: RetrievalEvent) -> str:
+    """What was found: `retrieved 2 passages for "ticket price": [1] guide.md p. 3, [2] faq.md`."""
+    found = counted(len(event.passages), "passage")
+    failed = f"; failed: {one_line(event.error_text, MAX_LINE)}" if event.error_text else ""
+    return f'retrieved {found} for "{one_line(event.question, MAX_VALUE)}"{_cited(event.passages)}{failed}'
+
+
+def citation_line(event: CitationEvent) -> str:
+    """What the reply refers to: `the reply cites [1] guide.md p. 3; not retrieved: [7]`."""
+    unknown = ", ".join(f"[{number}]" for number in event.unknown[:MOST_CITED])
+    missing = f"; not retrieved: {unknown}" if unknown else ""
+    cited = _cited(event.citations).removeprefix(":") or " nothing"
+    return f"the reply cites{cited}{missing}"
+
+
+def _cited(citations: tuple[Citation, ...]) -> str:
+    shown = [_place(each) for each in citations[:MOST_CITED]]
+    if len(citations) > MOST_CITED:
+        shown.append(f"... {len(citations) - MOST_CITED} more")
+    return f": {', '.join(shown)}" if shown else ""
+
+
+def _place(citation: Citation) -> str:
+    page = "" if citation.page is None else f" p. {citation.page}"
+    return f"[{citation.number}] {one_line(citation.document, MAX_VALUE)}{page}"
 
 
 def plan_line(event: PlanEvent) -> str:

@@ -32,6 +32,7 @@ from agentscope_rx.events.kinds import (
     RetryEvent,
     SummaryChunkEvent,
 )
+from agentscope_rx.events.knowledge_event import CitationEvent, RetrievalEvent
 from agentscope_rx.events.options import StreamOptions
 from agentscope_rx.events.schema import events_schema
 from agentscope_rx.events.versions import EVENTS_VERSION
@@ -41,6 +42,7 @@ __all__ = [
     "ActingChunkEvent",
     "BackgroundEvent",
     "ChunkEvent",
+    "CitationEvent",
     "ContextEvent",
     "ErrorEvent",
     "Event",
@@ -65,6 +67,7 @@ __all__ = [
     "PreSummaryEvent",
     "ReasoningChunkEvent",
     "ResumedRun",
+    "RetrievalEvent",
     "RetryEvent",
     "RunFold",
     "StreamOptions",

@@ -42,12 +42,16 @@ from agentscope_rx.events.kinds import (
     RetryEvent,
     SummaryChunkEvent,
 )
+from agentscope_rx.events.knowledge_event import RetrievalEvent
 from agentscope_rx.messages.blocks import ToolUseBlock
 from agentscope_rx.messages.msg import ChatUsage, GenerateReason, Msg, MsgRole
 from agentscope_rx.plan.values import Plan, Todo
 
 _NOT_REMEMBERED = (GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED)
 """Replies that memory does not hold: they repeat open calls, with placeholders for their results."""
+
+_USING = (PostReasoningEvent, PostSummaryEvent, ContextEvent, RetrievalEvent)
+"""The events with the tokens of a model call."""
 
 _NOTHING = ChatUsage()
 
@@ -135,7 +139,7 @@ class RunFold:
             step = _step_of(type(event))
             if step is not None:
                 step(self, event)
-        elif isinstance(event, (PostReasoningEvent, PostSummaryEvent, ContextEvent)) and self._run_id in event.path:
+        elif isinstance(event, _USING) and self._run_id in event.path:
             self._add_usage(event.usage)
 
     @property
@@ -234,6 +238,9 @@ class RunFold:
         # the MemoryEvent behind it has the changes
         self._add_usage(event.usage)
 
+    def _retrieved(self, event: RetrievalEvent) -> None:
+        self._add_usage(event.usage)
+
     def _planned(self, event: PlanEvent) -> None:
         if event.change == "todos":
             self._todos = event.todos
@@ -277,6 +284,7 @@ _STEPS: dict[type[Event], Callable[[RunFold, Any], None]] = {
     PostActingEvent: RunFold._post_acting,
     MemoryEvent: RunFold._memory,
     ContextEvent: RunFold._compacted,
+    RetrievalEvent: RunFold._retrieved,
     PlanEvent: RunFold._planned,
     PostCallEvent: RunFold._post_call,
     ErrorEvent: RunFold._failed,

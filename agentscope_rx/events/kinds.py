@@ -4,13 +4,15 @@
              ( PreSummary  SummaryChunk*  PostSummary )?  Memory?  PostCall
     ( Context* Memory? )*  before PreReasoning and PreSummary, if hooks have made the context smaller; also behind the
                            chunks of a request that was refused as too long, and then Retry: it is made again
+    Retrieval*             before PreReasoning and PreSummary, and before the last chunk of a tool that has searched
+    Citation?              before PostCall, if the reply refers to what was retrieved
     ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
 Hooks may change Pre, Post and Input events. They may drop, delay, merge or rewrite chunks as they are shown. They only
-observe ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, BackgroundEvent, HubEvent, and PlanEvent, which comes before
-the last chunk of the call that has changed the plan. An OutputChunk follows each ReasoningChunk with a delta of a
-structured output, as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and
-PostObserve belong to `agent.observe()`, not to a run.
+observe ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, BackgroundEvent, HubEvent, RetrievalEvent, CitationEvent, and
+PlanEvent, which comes before the last chunk of the call that has changed the plan. An OutputChunk follows each
+ReasoningChunk with a delta of a structured output, as hooks have left it. A hook's changes to fields marked read-only
+have no effect. PreObserve and PostObserve belong to `agent.observe()`, not to a run.
 """
 
 from __future__ import annotations

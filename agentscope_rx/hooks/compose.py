@@ -6,8 +6,8 @@
 
 Laws: exactly one event comes out for each Pre or Post event, checked by `hooks.validate`. Chunks keep their class. An
 observer cannot change or stop anything: its result is ignored, and its errors go to the dropped-error hook. Observers
-are all hooks on ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, PlanEvent, BackgroundEvent, HubEvent and
-PostObserveEvent, and `observe_only` hooks on any event.
+are all hooks on ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, PlanEvent, BackgroundEvent, HubEvent,
+RetrievalEvent, CitationEvent and PostObserveEvent, and `observe_only` hooks on any event.
 """
 
 from __future__ import annotations

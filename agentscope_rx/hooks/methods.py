@@ -15,6 +15,7 @@
 | `on_input`                                                  | InputEvent: see `enqueue()`                          |
 | `on_retry`, `on_memory`, `on_plan`, `on_error`              | RetryEvent, MemoryEvent, PlanEvent, ErrorEvent       |
 | `on_context`, `on_background`, `on_hub`                     | ContextEvent, BackgroundEvent, HubEvent              |
+| `on_retrieval`, `on_citation`                               | RetrievalEvent, CitationEvent                        |
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 | `around_call`, `around_stage`, `around_reasoning`, ...      | the flow of it, and the request: see `around`        |
@@ -35,6 +36,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     ActingChunkEvent,
     BackgroundEvent,
+    CitationEvent,
     ContextEvent,
     ErrorEvent,
     Event,
@@ -54,6 +56,7 @@ from agentscope_rx.events import (
     PreReasoningEvent,
     PreSummaryEvent,
     ReasoningChunkEvent,
+    RetrievalEvent,
     RetryEvent,
     SummaryChunkEvent,
 )
@@ -93,6 +96,8 @@ _NAMES: dict[str, _Named] = {
     "on_context": _Named((ContextEvent,)),
     "on_background": _Named((BackgroundEvent,)),
     "on_hub": _Named((HubEvent,)),
+    "on_retrieval": _Named((RetrievalEvent,)),
+    "on_citation": _Named((CitationEvent,)),
     "on_plan": _Named((PlanEvent,)),
     "on_error": _Named((ErrorEvent,)),
     "pre_observe": _Named((PreObserveEvent,)),

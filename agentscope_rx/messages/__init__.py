@@ -14,6 +14,7 @@ from agentscope_rx.messages.blocks import (
     ToolUseBlock,
     VideoBlock,
 )
+from agentscope_rx.messages.citation import Citation, citations_of
 from agentscope_rx.messages.history import (
     History,
     Joined,
@@ -35,6 +36,7 @@ __all__ = [
     "AudioBlock",
     "Base64Source",
     "ChatUsage",
+    "Citation",
     "ContentBlock",
     "FileBlock",
     "FileSource",
@@ -56,6 +58,7 @@ __all__ = [
     "URLSource",
     "VideoBlock",
     "call_places",
+    "citations_of",
     "closing_results",
     "open_calls",
     "results_first",

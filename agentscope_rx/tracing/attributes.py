@@ -7,8 +7,16 @@ from typing import Final
 
 from opentelemetry.trace import SpanKind
 
-from agentscope_rx.events import BackgroundEvent, ContextEvent, Event, HubEvent, RetryEvent
-from agentscope_rx.messages import ChatUsage, ToolResultKind
+from agentscope_rx.events import (
+    BackgroundEvent,
+    CitationEvent,
+    ContextEvent,
+    Event,
+    HubEvent,
+    RetrievalEvent,
+    RetryEvent,
+)
+from agentscope_rx.messages import ChatUsage, Citation, ToolResultKind
 from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.reactive import Outcome
 from agentscope_rx.tracing import conventions as names
@@ -156,7 +164,28 @@ def of_event(event: Event) -> tuple[str, Attributes]:
             "heard_by": tuple(map(names.shown, event.heard_by[:MOST_NAMES])),
             "heard_by.count": len(event.heard_by),
         }
+    elif isinstance(event, RetrievalEvent):
+        given = _of_retrieval(event)
+    elif isinstance(event, CitationEvent):
+        given = {"documents": _documents(event.citations), "cited": len(event.citations)}
+        given |= {"unknown": len(event.unknown)}
     return f"agentscope.{event.type}", given
+
+
+def _of_retrieval(event: RetrievalEvent) -> Attributes:
+    given: Attributes = {"passages": len(event.passages), "elapsed": event.elapsed}
+    given |= {"bases": tuple(map(names.shown, event.bases[:MOST_NAMES])), "documents": _documents(event.passages)}
+    if event.call_id:
+        given[names.TOOL_CALL_ID] = event.call_id
+    if event.usage is not None:
+        given |= {names.INPUT_TOKENS: event.usage.input_tokens, names.OUTPUT_TOKENS: event.usage.output_tokens}
+    if event.error_text:
+        given["failed"] = True
+    return given
+
+
+def _documents(citations: Sequence[Citation]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names.shown(each.document) for each in citations))[:MOST_NAMES]
 
 
 # --- the end ------------------------------------------------------------------------------------------------------

@@ -16,12 +16,14 @@ from typing import TypeVar, cast
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     BackgroundEvent,
+    CitationEvent,
     ContextEvent,
     Event,
     HubEvent,
     PlanEvent,
     PostCallEvent,
     PreCallEvent,
+    RetrievalEvent,
     RetryEvent,
 )
 from agentscope_rx.hooks.base import Tracer
@@ -38,7 +40,16 @@ from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageR
 
 R = TypeVar("R", bound=Record)
 
-NOTED: tuple[type[Event], ...] = (PreCallEvent, RetryEvent, ContextEvent, PlanEvent, BackgroundEvent, HubEvent)
+NOTED: tuple[type[Event], ...] = (
+    PreCallEvent,
+    RetryEvent,
+    ContextEvent,
+    PlanEvent,
+    BackgroundEvent,
+    HubEvent,
+    RetrievalEvent,
+    CitationEvent,
+)
 """The events of a run that recorders are told of."""
 
 _RECORD: ContextVar[Record | None] = ContextVar("agentscope_rx_record", default=None)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Approve, Reject
 from agentscope_rx import events as kinds
+from agentscope_rx.messages import Citation
 from agentscope_rx.models.accumulate import block_builder
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import FinishReason
@@ -79,6 +80,20 @@ _planned = {
 subtasks = st.builds(SubTask, **_planned)
 plans = st.builds(Plan, **_planned, subtasks=st.lists(subtasks, max_size=3).map(tuple))
 todos = st.builds(Todo, names, plan_states)
+
+citations = st.builds(
+    Citation,
+    number=st.integers(1, 99),
+    base=words,
+    document=words,
+    title=words,
+    chunk=iterations,
+    page=st.none() | iterations,
+    headings=st.lists(words, max_size=2).map(tuple),
+    start=iterations,
+    end=iterations,
+    score=st.floats(0, 1),
+)
 
 _asking = {
     "iteration": iterations,
@@ -179,6 +194,24 @@ EVENTS = {
         heard_by=st.lists(words, max_size=2).map(tuple),
         missed_by=st.lists(words, max_size=2).map(tuple),
         error_text=words,
+    ),
+    kinds.RetrievalEvent: _built(
+        kinds.RetrievalEvent,
+        question=words,
+        queries=st.lists(words, max_size=2).map(tuple),
+        bases=st.lists(words, max_size=2).map(tuple),
+        passages=st.lists(citations, max_size=2).map(tuple),
+        call_id=ids,
+        elapsed=st.floats(0, 1e6),
+        usage=_written["usage"],
+        model_name=words,
+        error_text=words,
+    ),
+    kinds.CitationEvent: _built(
+        kinds.CitationEvent,
+        message_id=ids,
+        citations=st.lists(citations, max_size=2).map(tuple),
+        unknown=st.lists(st.integers(1, 99), max_size=2).map(tuple),
     ),
     kinds.PlanEvent: _built(
         kinds.PlanEvent,

@@ -70,7 +70,15 @@ class Glyphs(NamedTuple):
 ASCII = Glyphs("-", "#", "=", ".", "!", "*", "+", "|", "x", "/", "~", "?", ">")
 UNICODE = Glyphs()
 
-STYLES = {"run": "dim", "round": "dim", "model": "blue", "tool": "cyan", "job": "magenta", "compaction": "green"}
+STYLES = {
+    "run": "dim",
+    "round": "dim",
+    "model": "blue",
+    "tool": "cyan",
+    "job": "magenta",
+    "compaction": "green",
+    "retrieval": "green",
+}
 ENDS: dict[LaneState, str] = {"failed": "bold red", "interrupted": "yellow", "waiting": "yellow", "lost": "red"}
 
 
@@ -259,6 +267,8 @@ def _row(lane: Lane, gutter: str, several: bool) -> _Row:
             name, detail = f"{lane.id} {lane.name}", f"({lane.text})"
         case "compaction":
             name, detail = f"compaction: {lane.name}", f"  {lane.text}"
+        case "retrieval":
+            name, detail = f"retrieval: {lane.name}", f"  {lane.text}"
         case "hub":
             said = sum(mark.kind == "message" for mark in lane.marks)
             name, detail = f"hub {lane.name}", f"  {counted(said, 'message')}"

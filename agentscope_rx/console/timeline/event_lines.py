@@ -5,10 +5,12 @@ from __future__ import annotations
 from agentscope_rx.console.wording import (
     arguments,
     background_line,
+    citation_line,
     context_line,
     hub_line,
     one_line,
     plan_line,
+    retrieval_line,
     seconds,
     shortened,
 )
@@ -16,6 +18,7 @@ from agentscope_rx.events import (
     ActingChunkEvent,
     BackgroundEvent,
     ChunkEvent,
+    CitationEvent,
     ContextEvent,
     ErrorEvent,
     Event,
@@ -29,6 +32,7 @@ from agentscope_rx.events import (
     PreActingEvent,
     PreCallEvent,
     PreReasoningEvent,
+    RetrievalEvent,
     RetryEvent,
 )
 from agentscope_rx.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock
@@ -81,6 +85,10 @@ def _detail(event: Event) -> str:
             return background_line(event)
         case HubEvent():
             return hub_line(event)
+        case RetrievalEvent():
+            return retrieval_line(event)
+        case CitationEvent():
+            return citation_line(event)
         case PlanEvent():
             return plan_line(event)
         case _:

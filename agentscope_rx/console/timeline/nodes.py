@@ -15,7 +15,8 @@ from agentscope_rx.console.timeline.values import (
     Wait,
     WaitKind,
 )
-from agentscope_rx.messages import ChatUsage
+from agentscope_rx.events import ActingChunkEvent, PostActingEvent, PreActingEvent
+from agentscope_rx.messages import ChatUsage, ToolResultBlock, ToolResultKind
 
 MAX_MARKS = 500
 """The most marks, and the most waits, that a lane keeps."""
@@ -179,3 +180,17 @@ def clipped(wait: Wait, begin: float, end: float) -> Wait | None:
 def _rounded(seconds: float) -> float:
     """In microseconds: the times of events are not more exact."""
     return round(seconds, 6)
+
+
+def is_of_job(run: RunNode, event: PreActingEvent | ActingChunkEvent | PostActingEvent) -> bool:
+    """True for an event of work in the background itself, which is no call inside."""
+    return run.kind == "job" and event.tool_use.id == run.path[-2]
+
+
+def state_of(result: ToolResultBlock) -> LaneState:
+    """How the call has ended that has this result."""
+    if result.kind is None:
+        return "done"
+    if result.kind is ToolResultKind.INTERRUPTED:
+        return "interrupted"
+    return "waiting" if result.kind.waits else "failed"

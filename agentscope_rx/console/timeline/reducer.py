@@ -18,15 +18,26 @@ from typing import Any
 from reactivex import abc
 
 from agentscope_rx.agent import Price
-from agentscope_rx.console.timeline.nodes import Node, RunNode
+from agentscope_rx.console.timeline.nodes import Node, RunNode, is_of_job, state_of
 from agentscope_rx.console.timeline.run_tree import KEPT_RUNS, SENSIBLE, Clocks, RunTree, name_of, run_around
 from agentscope_rx.console.timeline.tally import Tally
 from agentscope_rx.console.timeline.values import LaneState, Timeline, WaitKind
-from agentscope_rx.console.wording import arguments, hub_line, input_line, one_line, plan_line, shortened
+from agentscope_rx.console.wording import (
+    arguments,
+    citation_line,
+    counted,
+    hub_line,
+    input_line,
+    one_line,
+    plan_line,
+    retrieval_line,
+    shortened,
+)
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import (
     ActingChunkEvent,
     BackgroundEvent,
+    CitationEvent,
     ContextEvent,
     ErrorEvent,
     Event,
@@ -42,10 +53,11 @@ from agentscope_rx.events import (
     PreReasoningEvent,
     PreSummaryEvent,
     ReasoningChunkEvent,
+    RetrievalEvent,
     RetryEvent,
     SummaryChunkEvent,
 )
-from agentscope_rx.messages import ChatUsage, GenerateReason, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import ChatUsage, GenerateReason, ToolResultBlock, ToolUseBlock
 
 MAX_LANES = 20_000
 MAX_TEXT = 200
@@ -277,10 +289,26 @@ class TimelineFold:
         self._use(node, event.usage, event.model_name)
         self._end_step(node, at, "failed" if event.error else "done")
 
+    def _retrieved(self, run: RunNode, event: RetrievalEvent, at: float) -> None:
+        call = run.calls.get(event.call_id) if event.call_id else None
+        if call is not None:
+            call.mark("retrieval", at, shortened(retrieval_line(event), MAX_TEXT))
+            self._use(call, event.usage, event.model_name)
+            return
+        error = one_line(event.error_text, MAX_TEXT)
+        node = Node("retrieval", name_of(", ".join(event.bases)), "", min(run.last, at), run, error=error)
+        node.text = counted(len(event.passages), "passage")
+        self._tree.attach(node, run)
+        self._use(node, event.usage, event.model_name)
+        self._end_step(node, at, "failed" if error else "done")
+
+    def _cited(self, run: RunNode, event: CitationEvent, at: float) -> None:
+        run.mark("citation", at, shortened(citation_line(event), MAX_TEXT))
+
     # --- tool calls -------------------------------------------------------------------------------------------------
 
     def _pre_acting(self, run: RunNode, event: PreActingEvent, at: float) -> None:
-        if _is_of_job(run, event):
+        if is_of_job(run, event):
             return
         again = run.calls.pop(event.tool_use.id, None)
         if again is not None:
@@ -295,7 +323,7 @@ class TimelineFold:
         return node
 
     def _acting_chunk(self, run: RunNode, event: ActingChunkEvent, at: float) -> None:
-        if _is_of_job(run, event):
+        if is_of_job(run, event):
             return
         call = run.calls.get(event.tool_use.id)
         if call is None:
@@ -304,7 +332,7 @@ class TimelineFold:
             self._end_call(call, event.chunk, event.queued, at)
 
     def _post_acting(self, run: RunNode, event: PostActingEvent, at: float) -> None:
-        if _is_of_job(run, event):
+        if is_of_job(run, event):
             return
         # one that was not run, such as a rejected call, has no beginning
         call = run.calls.get(event.tool_use.id) or self._begin_call(run, event, event.tool_use, at)
@@ -318,7 +346,7 @@ class TimelineFold:
     def _end_call(self, call: Node, result: ToolResultBlock, queued: float | None, at: float) -> None:
         if call.end is None and queued:
             call.wait("queue", call.begin, min(call.begin + queued, at))
-        state = _state_of(result)
+        state = state_of(result)
         call.outcome = "" if result.kind is None else result.kind.value
         said = shortened(result.text.removeprefix("Error: "), 2 * MAX_TEXT)
         call.error = one_line(said, MAX_TEXT) if state == "failed" else ""
@@ -437,19 +465,6 @@ def _error(kind: str, text: str) -> str:
     return f"{name_of(kind)}: {said}" if kind and said else said or name_of(kind)
 
 
-def _is_of_job(run: RunNode, event: PreActingEvent | ActingChunkEvent | PostActingEvent) -> bool:
-    """True for an event of work in the background itself, which is no call inside."""
-    return run.kind == "job" and event.tool_use.id == run.path[-2]
-
-
-def _state_of(result: ToolResultBlock) -> LaneState:
-    if result.kind is None:
-        return "done"
-    if result.kind is ToolResultKind.INTERRUPTED:
-        return "interrupted"
-    return "waiting" if result.kind.waits else "failed"
-
-
 _STEPS: dict[type[Event], Callable[[TimelineFold, RunNode, Any, float], None]] = {
     PreCallEvent: TimelineFold._pre_call,
     InputEvent: TimelineFold._input,
@@ -463,6 +478,8 @@ _STEPS: dict[type[Event], Callable[[TimelineFold, RunNode, Any, float], None]] =
     PostActingEvent: TimelineFold._post_acting,
     RetryEvent: TimelineFold._retry,
     ContextEvent: TimelineFold._context,
+    RetrievalEvent: TimelineFold._retrieved,
+    CitationEvent: TimelineFold._cited,
     BackgroundEvent: TimelineFold._background,
     HubEvent: TimelineFold._hub,
     PlanEvent: TimelineFold._planned,

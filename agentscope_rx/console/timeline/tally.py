@@ -111,7 +111,7 @@ class Tally:
 
 
 def _is_leaf(node: Node) -> bool:
-    return node.kind in ("model", "tool", "job", "compaction") and not node.nests
+    return node.kind in ("model", "tool", "job", "compaction", "retrieval") and not node.nests
 
 
 def _end(node: Node) -> float:

@@ -22,8 +22,8 @@ from typing import Literal
 
 from agentscope_rx.messages import ChatUsage
 
-LaneKind = Literal["run", "round", "model", "tool", "job", "compaction", "hub"]
-"""What a lane shows. "job": work in the background."""
+LaneKind = Literal["run", "round", "model", "tool", "job", "compaction", "retrieval", "hub"]
+"""What a lane shows. "job": work in the background; "retrieval": passages for a round."""
 
 LaneState = Literal["open", "done", "failed", "interrupted", "waiting", "lost"]
 """How a lane has ended. "open": the log has no end of it; "waiting": a run or call that waits for approval or a result;
@@ -33,8 +33,8 @@ WaitKind = Literal["queue", "retry", "approval", "result", "caller"]
 """What a lane waited for: a slot or a rate limit, the delay before another attempt, or, between runs, the approval or
 the results of pending calls, or just the next call."""
 
-MarkKind = Literal["first_chunk", "retry", "error", "input", "plan", "message"]
-"""What happened at one moment of a lane. "message": something was said in a hub."""
+MarkKind = Literal["first_chunk", "retry", "error", "input", "plan", "message", "retrieval", "citation"]
+"""What happened at one moment of a lane. "message": something was said in a hub; "retrieval": a tool has searched."""
 
 NO_USAGE = ChatUsage()
 

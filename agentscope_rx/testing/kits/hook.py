@@ -18,6 +18,7 @@ from agentscope_rx.events import (
     ActingChunkEvent,
     BackgroundEvent,
     ChunkEvent,
+    CitationEvent,
     ContextEvent,
     ErrorEvent,
     Event,
@@ -25,6 +26,7 @@ from agentscope_rx.events import (
     MemoryEvent,
     PlanEvent,
     PostObserveEvent,
+    RetrievalEvent,
     RetryEvent,
 )
 from agentscope_rx.hooks import CompiledHooks, Hook
@@ -42,12 +44,14 @@ H = TypeVar("H", bound=Hook)
 
 _OBSERVED = (
     BackgroundEvent,
+    CitationEvent,
     ContextEvent,
     ErrorEvent,
     HubEvent,
     MemoryEvent,
     PlanEvent,
     PostObserveEvent,
+    RetrievalEvent,
     RetryEvent,
 )
 

@@ -1,0 +1,1 @@
+"""What connects knowledge to an agent."""
