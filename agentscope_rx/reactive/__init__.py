@@ -16,6 +16,7 @@ from agentscope_rx.reactive.operators._admitted import admitted
 from agentscope_rx.reactive.operators._append_if_missing import append_if_missing
 from agentscope_rx.reactive.operators._catch import catch
 from agentscope_rx.reactive.operators._concat import concat
+from agentscope_rx.reactive.operators._conflate import conflate
 from agentscope_rx.reactive.operators._flat_map import concat_map, concat_map_type, flat_map, onward
 from agentscope_rx.reactive.operators._flat_map_iterable import flat_map_iterable
 from agentscope_rx.reactive.operators._hedge import hedge
@@ -102,6 +103,7 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "Demand",
     "Overflow",
     "Overshoot",
+    "conflate",
     # threads and the library's loop
     "ENGINE_WORKERS",
     "WORKERS",
