@@ -14,6 +14,8 @@ from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix,
 from agentscope_rx.lazy import import_lazily
 
 if TYPE_CHECKING:
+    from agentscope_rx.knowledge.indexing.index_progress import IndexProgress
+    from agentscope_rx.knowledge.indexing.indexer import Indexer
     from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
     from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
     from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 # (an agent needs the port alone: databases and formats are imported with what uses them)
 _LAZY: dict[str, str] = {
+    "IndexProgress": "agentscope_rx.knowledge.indexing.index_progress",
+    "Indexer": "agentscope_rx.knowledge.indexing.indexer",
     "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
     "KnowledgeBase": "agentscope_rx.knowledge.retrieval.knowledge_base",
     "Passages": "agentscope_rx.knowledge.retrieval.passages",
@@ -41,7 +45,9 @@ __all__ = [
     "Found",
     "InMemoryChunkStore",
     "IndexInfo",
+    "IndexProgress",
     "Indexed",
+    "Indexer",
     "Knowledge",
     "KnowledgeBase",
     "Passage",
