@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
     from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
+    from agentscope_rx.knowledge.stores.sqlite import SqliteChunkStore
 
 # (an agent needs the port alone: databases and formats are imported with what uses them)
 _LAZY: dict[str, str] = {
+    "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
     "IndexProgress": "agentscope_rx.knowledge.indexing.index_progress",
     "Indexer": "agentscope_rx.knowledge.indexing.indexer",
-    "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
     "KnowledgeBase": "agentscope_rx.knowledge.retrieval.knowledge_base",
     "Passages": "agentscope_rx.knowledge.retrieval.passages",
+    "SqliteChunkStore": "agentscope_rx.knowledge.stores.sqlite",
     "problems_of": "agentscope_rx.knowledge.retrieval.passages",
     "retrieve_all": "agentscope_rx.knowledge.retrieval.several_queries",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "Prefix",
     "Reader",
     "Section",
+    "SqliteChunkStore",
     "Where",
     "problems_of",
     "retrieve_all",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+from pathlib import Path
+from typing import cast
+
 import pytest
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.knowledge import InMemoryChunkStore
+from agentscope_rx.knowledge import InMemoryChunkStore, SqliteChunkStore
 from agentscope_rx.testing import check_chunk_store
 
 
@@ -21,3 +25,12 @@ def test_the_kit_takes_functions_that_make_stores():
         check_chunk_store(InMemoryChunkStore())  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"^again must be a function"):
         check_chunk_store(InMemoryChunkStore, again=InMemoryChunkStore())  # type: ignore[arg-type]
+
+
+def test_the_sqlite_store_keeps_the_laws(tmp_path: Path):
+    numbers = count()
+    report = check_chunk_store(
+        lambda: SqliteChunkStore(tmp_path / f"{next(numbers)}.db"),
+        again=lambda store: SqliteChunkStore(cast("SqliteChunkStore", store).path),
+    )
+    assert {"again", "reopened", "threads", "put 1.08"} <= set(report.checked)

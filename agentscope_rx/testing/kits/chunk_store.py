@@ -104,7 +104,7 @@ async def _round_trip(stores: Stores, dropped: DroppedErrors) -> None:
     store = await stores.opened()
     metadata = {"year": 2024, "price": 2.5, "draft": False, "language": "en", "喝": "咖啡"}
     one = document("a.pdf", title="Title", metadata=metadata)
-    image = ImageBlock(Base64Source("aGVsbG8=", "image/png"), min_pixels=3)
+    image = ImageBlock(Base64Source("image/png", "aGVsbG8="), min_pixels=3)
     chunks = [
         Chunk(document=one, number=0, text="a", start=0, end=1, page=3, headings=("One", "Two"), kind="code"),
         Chunk(document=one, number=1, text="", start=1, end=1, kind="image", image=image),
