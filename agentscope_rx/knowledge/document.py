@@ -50,11 +50,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSource:
-    """A document with its content: a file (`path`) or its bytes (`data`)."""
+    """A document with its content: a file (`path`) or its bytes (`data`).
+
+    With `root`, the file is opened only if it lies beneath this folder after links are followed.
+    """
 
     document: Document
     path: Path | None = None
     data: bytes | None = None
+    root: Path | None = None
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.data is None):

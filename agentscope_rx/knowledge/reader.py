@@ -14,6 +14,8 @@ class Reader(ABC):
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """The endings of file names, in lower case with the dot."""
+    media_types: ClassVar[tuple[str, ...]] = ()
+    """The media types, in lower case without parameters."""
 
     @property
     def fingerprint(self) -> str:
@@ -23,6 +25,8 @@ class Reader(ABC):
     @abstractmethod
     def read(self, source: DocumentSource) -> Flow[Section]:
         """The sections of the document, in order, each read when there is demand for it.
+
+        A title that the document itself names is the outermost heading of each section.
 
         Signals: sections, then completion; a `DocumentError`, `MissingExtraError`.
         Cancels: the rest of the reading; files and child processes are closed.

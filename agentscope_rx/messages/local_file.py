@@ -29,14 +29,8 @@ _BY_PARTS = os.open in os.supports_dir_fd and _NO_LINK != 0
 def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES, root: str | None = None) -> bytes:
     """The bytes of a regular file; blocks. `InvalidInputError` for anything else, and for more than `limit` bytes."""
     try:
-        if root is None:
-            # checked before opening, too, because opening a device can have effects
-            _check_regular(path, os.stat(path), limit)
-            descriptor = os.open(path, _FLAGS)
-        else:
-            descriptor = _open_beneath(root, os.fspath(path), limit)
+        descriptor = open_file(path, limit, root)
         try:
-            _check_regular(path, os.fstat(descriptor), limit)
             return _read(path, descriptor, limit)
         finally:
             os.close(descriptor)
@@ -44,6 +38,22 @@ def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES, root: s
         raise
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"The file {path} cannot be read: {error}") from error
+
+
+def open_file(path: str | os.PathLike[str], limit: int, root: str | None = None) -> int:
+    """The descriptor of a regular file of at most `limit` bytes now; `InvalidInputError` for others, `OSError`."""
+    if root is None:
+        # checked before opening, too, because opening a device can have effects
+        _check_regular(path, os.stat(path), limit)
+        descriptor = os.open(path, _FLAGS)
+    else:
+        descriptor = _open_beneath(root, os.fspath(path), limit)
+    try:
+        _check_regular(path, os.fstat(descriptor), limit)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def resolved_beneath(root: str, path: str) -> str:
