@@ -1,0 +1,48 @@
+"""`ReadLimits`: how much one document may use while it is read. Some documents are made to harm.
+
+| limit      | of                                                     | readers         | beyond it               |
+|------------|--------------------------------------------------------|-----------------|-------------------------|
+| `size`     | the bytes of the document                              | all             | `DocumentTooLargeError` |
+| `text`     | the characters of its sections together                | all             | `DocumentTooLargeError` |
+| `unpacked` | the bytes of its parts together, unpacked (zip, PDF)   | with a parser   | `DocumentTooLargeError` |
+| `memory`   | the bytes of address space of its parser               | with a parser   | `DocumentTooLargeError` |
+| `seconds`  | the time that its parser works, also as processor time | with a parser   | `DocumentTimeoutError`  |
+
+The readers with a parser are those of HTML, PDF, DOCX, PPTX and XLSX: it runs in a child process. The time in which a
+subscriber asks for nothing does not count. `memory` holds on Linux; macOS and Windows have no such limit. Without
+POSIX (Windows) the parser itself watches `seconds`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from agentscope_rx.errors import ConfigurationError
+
+MIB = 1024 * 1024
+LEAST_MEMORY = 256 * MIB
+"""What a parser needs for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """What one document may use, at most."""
+
+    size: int = 64 * MIB
+    text: int = 64 * MIB
+    unpacked: int = 512 * MIB
+    memory: int = 1024 * MIB
+    seconds: float = 120.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            least = LEAST_MEMORY if each.name == "memory" else 0
+            value: object = getattr(self, each.name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            number = whole or (each.name == "seconds" and isinstance(value, float))
+            if not number or not max(least, 1e-3) <= value < 2**62:  # pyright: ignore[reportOperatorIssue]
+                what = f"at least {least:,}" if least else "more than 0"
+                raise ConfigurationError(f"ReadLimits.{each.name} must be a number, {what}, not {value!r:.60}.")
+
+
+DEFAULT_LIMITS = ReadLimits()
