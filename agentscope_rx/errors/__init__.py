@@ -87,6 +87,7 @@
     |   +-- KnowledgeStorageError           its store could not be read or written
     |   +-- KnowledgeFormatError            its store is of another program, a newer version or another embedding model
     |   +-- KnowledgeTimeoutError           it gave no passages in time
+    |   +-- RerankingError                  a reranker gave no score for each passage
     +-- LongTermMemoryError                 a long-term memory could not record or retrieve
     |   +-- LongTermMemoryStorageError      its database could not be read or written
     |   +-- LongTermMemoryFormatError       its database is of another program or a newer version
@@ -143,6 +144,7 @@ from agentscope_rx.errors.knowledge import (
     KnowledgeFormatError,
     KnowledgeStorageError,
     KnowledgeTimeoutError,
+    RerankingError,
     UnsupportedDocumentError,
 )
 from agentscope_rx.errors.long_term_memory import (
@@ -320,6 +322,7 @@ __all__ = [
     "RedirectError",
     "RemoteClientError",
     "RequestError",
+    "RerankingError",
     "RoutingError",
     "RunDeadlineError",
     "RunEndedError",

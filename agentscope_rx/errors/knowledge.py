@@ -62,3 +62,11 @@ class KnowledgeTimeoutError(KnowledgeError):
         self.base = base
         self.seconds = seconds
         self.retryable = True
+
+
+class RerankingError(KnowledgeError):
+    """A reranker gave no usable scores for the passages."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The passages could not be reranked: {reason}.")
+        self.reason = reason

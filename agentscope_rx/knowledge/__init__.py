@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.readers.parser_pool import keep_parsers
     from agentscope_rx.knowledge.readers.registry import default_readers, reader_of
     from agentscope_rx.knowledge.readers.text import CodeReader, TextReader
+    from agentscope_rx.knowledge.retrieval.http_reranker import HttpReranker
     from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
+    from agentscope_rx.knowledge.retrieval.merged import MergedKnowledge
+    from agentscope_rx.knowledge.retrieval.model_reranker import ModelReranker
     from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
+    from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
+    from agentscope_rx.knowledge.retrieval.rewriting import QueryRewriter, Rewritten
     from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
     from agentscope_rx.knowledge.stores.sqlite import SqliteChunkStore
@@ -36,16 +41,22 @@ _LAZY: dict[str, str] = {
     "CsvReader": "agentscope_rx.knowledge.readers.csv_file",
     "DocxReader": "agentscope_rx.knowledge.readers.parsed",
     "HtmlReader": "agentscope_rx.knowledge.readers.parsed",
+    "HttpReranker": "agentscope_rx.knowledge.retrieval.http_reranker",
     "ImageReader": "agentscope_rx.knowledge.readers.image",
     "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
     "IndexProgress": "agentscope_rx.knowledge.indexing.index_progress",
     "Indexer": "agentscope_rx.knowledge.indexing.indexer",
     "KnowledgeBase": "agentscope_rx.knowledge.retrieval.knowledge_base",
     "MarkdownReader": "agentscope_rx.knowledge.readers.markdown",
+    "MergedKnowledge": "agentscope_rx.knowledge.retrieval.merged",
+    "ModelReranker": "agentscope_rx.knowledge.retrieval.model_reranker",
     "Passages": "agentscope_rx.knowledge.retrieval.passages",
     "PdfReader": "agentscope_rx.knowledge.readers.parsed",
     "PptxReader": "agentscope_rx.knowledge.readers.parsed",
+    "QueryRewriter": "agentscope_rx.knowledge.retrieval.rewriting",
     "ReadLimits": "agentscope_rx.knowledge.readers.limits",
+    "Reranker": "agentscope_rx.knowledge.retrieval.reranking",
+    "Rewritten": "agentscope_rx.knowledge.retrieval.rewriting",
     "SqliteChunkStore": "agentscope_rx.knowledge.stores.sqlite",
     "TextReader": "agentscope_rx.knowledge.readers.text",
     "XlsxReader": "agentscope_rx.knowledge.readers.parsed",
@@ -53,6 +64,7 @@ _LAZY: dict[str, str] = {
     "keep_parsers": "agentscope_rx.knowledge.readers.parser_pool",
     "problems_of": "agentscope_rx.knowledge.retrieval.passages",
     "reader_of": "agentscope_rx.knowledge.readers.registry",
+    "rerank": "agentscope_rx.knowledge.retrieval.reranking",
     "retrieve_all": "agentscope_rx.knowledge.retrieval.several_queries",
 }
 
@@ -71,6 +83,7 @@ __all__ = [
     "Excluding",
     "Found",
     "HtmlReader",
+    "HttpReranker",
     "ImageReader",
     "InMemoryChunkStore",
     "IndexInfo",
@@ -80,13 +93,18 @@ __all__ = [
     "Knowledge",
     "KnowledgeBase",
     "MarkdownReader",
+    "MergedKnowledge",
+    "ModelReranker",
     "Passage",
     "Passages",
     "PdfReader",
     "PptxReader",
     "Prefix",
+    "QueryRewriter",
     "ReadLimits",
     "Reader",
+    "Reranker",
+    "Rewritten",
     "Section",
     "SqliteChunkStore",
     "TextReader",
@@ -96,6 +114,7 @@ __all__ = [
     "keep_parsers",
     "problems_of",
     "reader_of",
+    "rerank",
     "retrieve_all",
 ]
 

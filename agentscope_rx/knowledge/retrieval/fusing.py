@@ -75,16 +75,15 @@ def best_first(scored: Iterable[tuple[Found, float]]) -> list[tuple[Found, float
 def without_copies(passages: Iterable[Passage]) -> list[Passage]:
     """The passages without those whose text, below the same headings, came before: the first of them stays.
 
-    A chunk of a document with the same content is a copy, too. A picture without text has no other copies.
+    A picture without text is compared by its document's content.
     """
     seen: set[Hashable] = set()
     kept: list[Passage] = []
     for each in passages:
         chunk, document = each.chunk, each.chunk.document
-        keys: list[Hashable] = [(document.digest or document.id, chunk.number, chunk.start, chunk.end)]
-        if text := " ".join(chunk.text.split()):
-            keys.append((chunk.headings, text))
-        if seen.isdisjoint(keys):
+        text = " ".join(chunk.text.split())
+        key = (chunk.headings, text) if text else (document.digest or document.id, chunk.number)
+        if key not in seen:
             kept.append(each)
-        seen.update(keys)
+            seen.add(key)
     return kept

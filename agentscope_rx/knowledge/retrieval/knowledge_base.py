@@ -37,7 +37,8 @@ from agentscope_rx.knowledge.knowledge import (
 )
 from agentscope_rx.knowledge.passage import Found, Passage
 from agentscope_rx.knowledge.retrieval.fusing import best_first, fuse, without_copies
-from agentscope_rx.knowledge.retrieval.passages import Passages
+from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
+from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.retrieval.windows import widened
 from agentscope_rx.knowledge.store import ChunkStore, IndexInfo
 from agentscope_rx.knowledge.where import Where, check_where
@@ -69,7 +70,8 @@ class KnowledgeBase(Knowledge):
     embedded with (default `StaticEmbeddingModel()`, for English). `name` and `description` tell models what it holds.
 
     Each search finds `pool` times as many chunks as passages are asked for, at least 20. `vector_weight` is what the
-    search by meaning counts for in hybrid search, from 0 to 1; the words count for the rest. `window` chunks before and
+    search by meaning counts for in hybrid search, from 0 to 1; the words count for the rest. `reranker` orders what was
+    found; if it fails, the order stays, and its error is among the problems of the result. `window` chunks before and
     after a hit are in the text of its passage. `timeout` are the seconds of one retrieval.
     """
 
@@ -83,6 +85,7 @@ class KnowledgeBase(Knowledge):
         search: Search = "hybrid",
         vector_weight: float = 0.5,
         pool: int = 4,
+        reranker: Reranker | None = None,
         window: int = 0,
         timeout: float | None = 60.0,
     ) -> None:
@@ -91,6 +94,8 @@ class KnowledgeBase(Knowledge):
             raise ConfigurationError(f"vector_weight must be a number from 0 to 1, not {vector_weight!r:.60}.")
         check_count("pool", pool)
         check_count("window", window, 0)
+        if reranker is not None and not isinstance(reranker, Reranker):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"reranker must be a Reranker, not {reranker!r:.60}.")
         check_seconds("timeout", timeout, optional=True)
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"A KnowledgeBase needs a name, not {name!r:.60}.")
@@ -101,6 +106,7 @@ class KnowledgeBase(Knowledge):
         self.search: Search = search
         self.vector_weight = float(vector_weight)
         self.pool = pool
+        self.reranker = reranker
         self.window = window
         self.timeout = timeout
         self._prepared: IndexInfo | None = None
@@ -145,24 +151,32 @@ class KnowledgeBase(Knowledge):
             asked = _Asked(_within_bounds(text), limit, max(20, self.pool * limit), threshold, check_where(where))
             if not text:
                 return just(Passages())
-            found = self._candidates(asked).pipe(concat_map(lambda passages: self._chosen(asked, passages)))
+            found = self._ranked(asked).pipe(concat_map(lambda passages: self._chosen(asked, passages)))
             if self.timeout is None:
                 return found
             return found.pipe(timeout(total=self.timeout, error=self._late))
 
         return defer(begin)
 
-    def _chosen(self, asked: _Asked, passages: Passages) -> Flow[Passages]:
-        wide = widened(self.store, passages, asked.limit, self.window)
-        return wide.pipe(concat_map(lambda found: just(Passages(found, passages.problems))))
+    def _ranked(self, asked: _Asked) -> Flow[tuple[Passage, ...]]:
+        """All that was found, best first; with a reranker, the best of it."""
+        found = self._candidates(asked)
+        if self.reranker is None:
+            return found
+        return found.pipe(
+            concat_map(lambda passages: just(Passages(passages[: asked.pool]))), rerank(self.reranker, asked.text)
+        )
 
-    def _candidates(self, asked: _Asked) -> Flow[Passages]:
-        """All that was found, best first."""
+    def _chosen(self, asked: _Asked, passages: tuple[Passage, ...]) -> Flow[tuple[Passage, ...]]:
+        wide = widened(self.store, passages, asked.limit, self.window)
+        return wide.pipe(concat_map(lambda found: just(Passages(found, problems_of(passages)))))
+
+    def _candidates(self, asked: _Asked) -> Flow[tuple[Passage, ...]]:
         if self.search == "keyword" and asked.threshold is None:
             return self._words(asked, None).pipe(concat_map(lambda found: just(self._passages(asked, (), found))))
         return self._query_vector(asked.text).pipe(concat_map(lambda vector: self._searched(asked, vector)))
 
-    def _searched(self, asked: _Asked, vector: Vector) -> Flow[Passages]:
+    def _searched(self, asked: _Asked, vector: Vector) -> Flow[tuple[Passage, ...]]:
         # a vector of zeros is near to nothing: a text without a word that the model knows
         known = any(vector)
         searches: list[Flow[Sequence[Found]]] = []
@@ -171,7 +185,7 @@ class KnowledgeBase(Knowledge):
         if self.search != "vector":
             searches.append(self._words(asked, vector if known else None))
 
-        def joined(found: Sequence[Sequence[Found]]) -> Flow[Passages]:
+        def joined(found: Sequence[Sequence[Found]]) -> Flow[tuple[Passage, ...]]:
             nearest = found[0] if self.search != "keyword" else ()
             matching = found[-1] if self.search != "vector" else ()
             return just(self._passages(asked, nearest, matching))
@@ -185,7 +199,7 @@ class KnowledgeBase(Knowledge):
     def _words(self, asked: _Asked, vector: Vector | None) -> Flow[Sequence[Found]]:
         return self.store.matching(asked.text, asked.pool, asked.where, vector)
 
-    def _passages(self, asked: _Asked, nearest: Sequence[Found], matching: Sequence[Found]) -> Passages:
+    def _passages(self, asked: _Asked, nearest: Sequence[Found], matching: Sequence[Found]) -> tuple[Passage, ...]:
         least = asked.threshold
         if least is not None:
             nearest, matching = _at_least(least, nearest), _at_least(least, matching)
