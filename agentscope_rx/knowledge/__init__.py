@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
     from agentscope_rx.knowledge.stores.sqlite import SqliteChunkStore
+    from agentscope_rx.knowledge.stores.sqlite_vec_store import SqliteVecChunkStore
 
 # (an agent needs the port alone: databases and formats are imported with what uses them)
 _LAZY: dict[str, str] = {
@@ -58,6 +59,7 @@ _LAZY: dict[str, str] = {
     "Reranker": "agentscope_rx.knowledge.retrieval.reranking",
     "Rewritten": "agentscope_rx.knowledge.retrieval.rewriting",
     "SqliteChunkStore": "agentscope_rx.knowledge.stores.sqlite",
+    "SqliteVecChunkStore": "agentscope_rx.knowledge.stores.sqlite_vec_store",
     "TextReader": "agentscope_rx.knowledge.readers.text",
     "XlsxReader": "agentscope_rx.knowledge.readers.parsed",
     "default_readers": "agentscope_rx.knowledge.readers.registry",
@@ -107,6 +109,7 @@ __all__ = [
     "Rewritten",
     "Section",
     "SqliteChunkStore",
+    "SqliteVecChunkStore",
     "TextReader",
     "Where",
     "XlsxReader",
