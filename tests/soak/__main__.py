@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from agentscope_rx.testing import run_virtual
 from tests.agent.combined_lives import live, live_working
 from tests.agent.durable.kills import STORES, kills, place_of
+from tests.knowledge.stores import kills as chunk_kills
 from tests.soak.long_runs import run_long
 from tests.soak.soak import soak
 
@@ -37,6 +38,9 @@ def main() -> None:
                     continue
                 killed = kills(place, Path(folder), given.kills, given.seed)
             print(f"killed at {given.kills} moments:", killed, flush=True)
+        with TemporaryDirectory() as folder:
+            killed = chunk_kills.kills(Path(folder), given.kills, given.seed)
+        print(f"killed at {given.kills} moments of indexing:", killed, flush=True)
     if given.rounds:
         for budget in (4_000, 40_000):
             run = run_long(given.rounds, budget)
