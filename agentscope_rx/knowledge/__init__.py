@@ -14,6 +14,14 @@ from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix,
 from agentscope_rx.lazy import import_lazily
 
 if TYPE_CHECKING:
+    from agentscope_rx.knowledge.chunkers.default import default_chunker
+    from agentscope_rx.knowledge.chunkers.text_chunkers import (
+        CodeChunker,
+        HeadingChunker,
+        SentenceChunker,
+        TextChunker,
+        TokenChunker,
+    )
     from agentscope_rx.knowledge.indexing.index_progress import IndexProgress
     from agentscope_rx.knowledge.indexing.indexer import Indexer
     from agentscope_rx.knowledge.readers.csv_file import CsvReader
@@ -38,9 +46,11 @@ if TYPE_CHECKING:
 
 # (an agent needs the port alone: databases and formats are imported with what uses them)
 _LAZY: dict[str, str] = {
+    "CodeChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
     "CodeReader": "agentscope_rx.knowledge.readers.text",
     "CsvReader": "agentscope_rx.knowledge.readers.csv_file",
     "DocxReader": "agentscope_rx.knowledge.readers.parsed",
+    "HeadingChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
     "HtmlReader": "agentscope_rx.knowledge.readers.parsed",
     "HttpReranker": "agentscope_rx.knowledge.retrieval.http_reranker",
     "ImageReader": "agentscope_rx.knowledge.readers.image",
@@ -58,10 +68,14 @@ _LAZY: dict[str, str] = {
     "ReadLimits": "agentscope_rx.knowledge.readers.limits",
     "Reranker": "agentscope_rx.knowledge.retrieval.reranking",
     "Rewritten": "agentscope_rx.knowledge.retrieval.rewriting",
+    "SentenceChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
     "SqliteChunkStore": "agentscope_rx.knowledge.stores.sqlite",
     "SqliteVecChunkStore": "agentscope_rx.knowledge.stores.sqlite_vec_store",
+    "TextChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
     "TextReader": "agentscope_rx.knowledge.readers.text",
+    "TokenChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
     "XlsxReader": "agentscope_rx.knowledge.readers.parsed",
+    "default_chunker": "agentscope_rx.knowledge.chunkers.default",
     "default_readers": "agentscope_rx.knowledge.readers.registry",
     "keep_parsers": "agentscope_rx.knowledge.readers.parser_pool",
     "problems_of": "agentscope_rx.knowledge.retrieval.passages",
@@ -75,6 +89,7 @@ __all__ = [
     "Chunk",
     "ChunkStore",
     "Chunker",
+    "CodeChunker",
     "CodeReader",
     "Condition",
     "CsvReader",
@@ -84,6 +99,7 @@ __all__ = [
     "EmbeddedChunk",
     "Excluding",
     "Found",
+    "HeadingChunker",
     "HtmlReader",
     "HttpReranker",
     "ImageReader",
@@ -108,11 +124,15 @@ __all__ = [
     "Reranker",
     "Rewritten",
     "Section",
+    "SentenceChunker",
     "SqliteChunkStore",
     "SqliteVecChunkStore",
+    "TextChunker",
     "TextReader",
+    "TokenChunker",
     "Where",
     "XlsxReader",
+    "default_chunker",
     "default_readers",
     "keep_parsers",
     "problems_of",

@@ -1,1 +1,1 @@
-"""Chunkers: ways of cutting documents to chunks."""
+"""Chunkers: by tokens, sentences, headings and the structure of code."""
