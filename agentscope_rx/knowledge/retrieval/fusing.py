@@ -1,9 +1,11 @@
-"""Joining searches: reciprocal rank fusion of what is near by meaning and what has the words.
+"""Joining searches: what is near by meaning and what has the words; and the results of several retrievals.
 
-    nearest    1. a   2. b   3. c
-    matching   1. b   2. d                 weight / (60 + rank), summed        b, a, d, c
+    by value    0.4 * (similarity, from the least of these chunks to the best) + 0.6 * (relevance / the best one)
+    by place    1 / (60 + place), summed over the results: reciprocal rank fusion
 
-Ranks are joined, not scores, because BM25 and cosines have no common scale. Equal values have one rank.
+The two searches of one query are joined by value, for all chunks that one of them has found. Similarities are placed
+between the least and the best, because models differ in their range: 0 to 0.7 for one, 0.75 to 0.9 for another.
+Results whose values cannot be compared are joined by place.
 """
 
 from __future__ import annotations
@@ -30,18 +32,6 @@ def place_of(chunk: Chunk) -> Place:
     return (chunk.document.id, chunk.number)
 
 
-def ranks(values: Iterable[tuple[K, float]]) -> dict[K, int]:
-    """The ranks from 1 of these keys with their values, which are given best first; equal values have one rank."""
-    found: dict[K, int] = {}
-    last, rank = None, 0
-    for count, (key, value) in enumerate(values, 1):
-        rounded = round(value, 9)
-        if rounded != last:
-            last, rank = rounded, count
-        found.setdefault(key, rank)
-    return found
-
-
 def fused_scores(rankings: Sequence[tuple[float, dict[K, int]]], constant: float = RANK_CONSTANT) -> dict[K, float]:
     """Key -> score: 1 for what is first in every one of these rankings, which come with their weights."""
     best = sum(weight for weight, _ in rankings) / (constant + 1) or 1.0
@@ -52,19 +42,28 @@ def fused_scores(rankings: Sequence[tuple[float, dict[K, int]]], constant: float
     return scores
 
 
-def fuse(
-    nearest: Sequence[Found], matching: Sequence[Found], *, weight: float, constant: float = RANK_CONSTANT
-) -> list[tuple[Found, float]]:
-    """The chunks of both searches with their scores, best first; `weight` is that of the nearest, 0 to 1."""
-    near = ranks((place_of(each.chunk), each.similarity or 0.0) for each in nearest)
-    words = ranks((place_of(each.chunk), each.relevance or 0.0) for each in matching)
-    scores = fused_scores([(weight, near), (1 - weight, words)], constant)
+def fuse(nearest: Sequence[Found], matching: Sequence[Found], *, weight: float) -> list[tuple[Found, float]]:
+    """The chunks of both searches with their scores, best first; `weight` is that of the similarity, 0 to 1.
+
+    The score is 1 for a chunk that is the best in both, at most the weight of a search for one that only it has found.
+    """
     found = {place_of(each.chunk): each for each in nearest}
     for each in matching:
-        place = place_of(each.chunk)
-        other = found.get(place)
-        found[place] = each if other is None else replace(other, relevance=each.relevance)
-    return best_first((found[place], score) for place, score in scores.items())
+        other = found.get(place_of(each.chunk))
+        found[place_of(each.chunk)] = each if other is None else replace(other, relevance=each.relevance)
+    near = between_least_and_best([each.similarity for each in found.values()])
+    best = max((each.relevance or 0.0 for each in found.values()), default=0.0) or 1.0
+    words = [(each.relevance or 0.0) / best for each in found.values()]
+    scores = (weight * one + (1 - weight) * other for one, other in zip(near, words, strict=True))
+    return best_first(zip(found.values(), scores, strict=True))
+
+
+def between_least_and_best(values: Sequence[float | None]) -> list[float]:
+    """Each value from 0 for the least to 1 for the best; 0 for None, 1 if all are the same."""
+    known = [each for each in values if each is not None]
+    least, best = min(known, default=0.0), max(known, default=0.0)
+    width = best - least
+    return [0.0 if each is None else (each - least) / width if width else 1.0 for each in values]
 
 
 def best_first(scored: Iterable[tuple[Found, float]]) -> list[tuple[Found, float]]:

@@ -4,14 +4,24 @@
           --> base b --> b1 b2    --+--> without copies --> joined by place --> first `limit`
           --> base c --X  (reported)
 
-The scores of two bases cannot be compared: each has a best passage, however little it fits. So places are joined. If
-all bases embed by the same model, the order of all passages by their similarity counts, too, so that a base that has
-nothing on the question stands behind one that has. A reranker sees all passages, and its scores can be compared.
+How they are joined depends on what can be compared:
+
+| the bases                                      | their passages are ordered by                                      |
+|------------------------------------------------|--------------------------------------------------------------------|
+| have one reranker                              | its scores                                                         |
+| search both ways, with one embedding model     | score and similarity, equally: a base that has nothing on the      |
+|                                                | question has a best passage, too, but no similar one               |
+| search both ways, with different models        | score                                                              |
+| search by words                                | score                                                              |
+| search by meaning, with one model              | score, which is the similarity                                     |
+| all others                                     | place in their base (reciprocal rank fusion)                       |
+
+A reranker of the merged bases sees all passages, and orders them whatever the bases are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,18 +30,15 @@ from reactivex import operators as ops
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question, check_limit, check_threshold, question_text
 from agentscope_rx.knowledge.passage import Passage
-from agentscope_rx.knowledge.retrieval.fusing import fused_scores, ranks, without_copies
+from agentscope_rx.knowledge.retrieval.fusing import RANK_CONSTANT, between_least_and_best, without_copies
+from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
 from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, problems_of
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.where import Where, check_where
 from agentscope_rx.models.checks import check_count, check_one_of
-from agentscope_rx.models.embedding import EmbeddingModel
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, merge_ordered, throw
 
 OnError = Literal["report", "fail"]
-
-Place = tuple[int, str, int]
-"""The number of a base, the id of a document in it, and the number of a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,47 +126,40 @@ class MergedKnowledge(Knowledge):
 
     def _joined(self, results: Sequence[Sequence[Passage]]) -> list[Passage]:
         """All passages, best first."""
-        passages = {
-            (base, each.chunk.document.id, each.chunk.number): each
-            for base, result in enumerate(results)
-            for each in result
-        }
-        if self._reranked_alike(passages.values()):
-            return without_copies(sorted(passages.values(), key=lambda each: -(each.rank_score or 0.0)))
-        own = {
-            place: rank
-            for base in range(len(results))
-            for rank, place in enumerate((place for place in passages if place[0] == base), 1)
-        }
-        rankings: list[tuple[float, dict[Place, int]]] = [(1.0, own)]
-        if self._embedded_alike(passages.values()):
-            near = sorted(passages, key=lambda place: -(passages[place].similarity or 0.0))
-            rankings.append((1.0, ranks((place, passages[place].similarity or 0.0) for place in near)))
-        scores = fused_scores(rankings)
+        passages = [each for result in results for each in result]
         # (sorted is stable: of equal scores, the passage of the base that was given first comes first)
-        order = sorted(passages, key=lambda place: -round(scores[place], 9))
-        return without_copies(replace(passages[place], score=min(1.0, scores[place])) for place in order)
+        scored = sorted(
+            zip(passages, self._scores(results, passages), strict=True), key=lambda each: -round(each[1], 9)
+        )
+        return without_copies(replace(passage, score=min(1.0, score)) for passage, score in scored)
 
-    def _embedded_alike(self, passages: Iterable[Passage]) -> bool:
-        """True if all passages have a similarity, by one model."""
-        if any(each.similarity is None for each in passages):
-            return False
-        models = {_model_of(each) for each in self.bases}
-        return len(models) == 1 and None not in models
-
-    def _reranked_alike(self, passages: Iterable[Passage]) -> bool:
-        """True if all passages have a score by one reranker."""
-        if any(each.rank_score is None for each in passages):
-            return False
-        return len({id(getattr(each, "reranker", None)) for each in self.bases}) == 1
+    def _scores(self, results: Sequence[Sequence[Passage]], passages: Sequence[Passage]) -> Sequence[float]:
+        kinds = {_kind_of_score(base, result) for base, result in zip(self.bases, results, strict=True) if result}
+        kind = next(iter(kinds)) if len(kinds) == 1 else None
+        if kind is None:
+            best = RANK_CONSTANT + 1
+            return [best / (RANK_CONSTANT + place) for result in results for place in range(1, len(result) + 1)]
+        scores = [each.score for each in passages]
+        models = {_model_of(base) for base, result in zip(self.bases, results, strict=True) if result}
+        if kind != "hybrid" or len(models) > 1:
+            return scores
+        near = between_least_and_best([each.similarity for each in passages])
+        return [(one + other) / 2 for one, other in zip(scores, near, strict=True)]
 
     def __repr__(self) -> str:
         return f"<MergedKnowledge of {', '.join(each.name for each in self.bases)}>"
 
 
-def _model_of(base: Knowledge) -> tuple[str, str, object] | None:
-    """Names the model that a base embeds with; None if it is not known."""
-    model = getattr(base, "embedding", None)
-    if not isinstance(model, EmbeddingModel):
+def _kind_of_score(base: Knowledge, passages: Sequence[Passage]) -> Hashable:
+    """What the scores of this base mean: equal for bases whose scores can be compared, None if that is not known."""
+    if not isinstance(base, KnowledgeBase):
         return None
-    return (model.provider, model.model_name, getattr(model, "dimensions", None))
+    if base.reranker is not None:
+        return id(base.reranker) if all(each.rank_score is not None for each in passages) else None
+    return _model_of(base) if base.search == "vector" else base.search
+
+
+def _model_of(base: Knowledge) -> Hashable:
+    """Names the model that a base embeds with."""
+    model = base.embedding if isinstance(base, KnowledgeBase) else None
+    return model and (model.provider, model.model_name, getattr(model, "dimensions", None))

@@ -16,6 +16,7 @@ from agentscope_rx.errors import (
     ModelConnectionError,
 )
 from agentscope_rx.knowledge import IndexInfo, KnowledgeBase, Passage, Passages, problems_of
+from agentscope_rx.models.embedding import StaticEmbeddingModel
 from agentscope_rx.testing import run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 
@@ -205,3 +206,9 @@ def test_error_of_the_embedding_model():
 def test_retrieval_can_be_subscribed_again():
     found = base().retrieve("cat", 1)
     assert found.run() == found.run()
+
+
+def test_weight_depends_on_the_model():
+    assert KnowledgeBase(MemoryStore(), StaticEmbeddingModel()).vector_weight == 0.4
+    assert KnowledgeBase(MemoryStore()).embedding.provider == "wordllama"
+    assert base().vector_weight == 0.6 and base(vector_weight=0).vector_weight == 0

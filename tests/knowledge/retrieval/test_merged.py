@@ -46,10 +46,24 @@ def test_base_without_an_answer_stands_behind():
     assert shown(both().retrieve("train in winter", 4).run())[:2] == [("trains", 2), ("trains", 1)]
 
 
-def test_bases_of_different_models_are_joined_by_place():
-    knowledge = MergedKnowledge([base("animals", *ANIMALS), base("trains", *TRAINS, model="other")])
-    found = knowledge.retrieve("train in winter", 4).run()
-    assert [each.base for each in found] == ["animals", "trains", "animals", "trains"]
+def test_scores_that_cannot_be_compared_are_joined_by_place():
+    by_meaning = base("animals", *ANIMALS, search="vector")
+    others = [
+        base("trains", *TRAINS, search="vector", model="other"),
+        base("trains", *TRAINS, search="keyword"),
+        both(),
+    ]
+    for other in others:
+        found = MergedKnowledge([by_meaning, other], name="all").retrieve("train in winter", 4).run()
+        assert [each.base == "animals" for each in found[:2]] == [True, False]
+        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+def test_similarities_of_one_model_are_compared():
+    for search in ("vector", "hybrid"):
+        bases = [base("animals", *ANIMALS, search=search), base("trains", *TRAINS, search=search)]
+        found = MergedKnowledge(bases).retrieve("train in winter", 3).run()
+        assert [each.base for each in found] == ["trains"] * 3
 
 
 def test_bases_are_asked_at_once():
