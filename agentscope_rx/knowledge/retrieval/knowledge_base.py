@@ -204,7 +204,7 @@ class KnowledgeBase(Knowledge):
         return self.prepare(len(vector)).pipe(then(lambda: both))
 
     def _query_vector(self, text: str) -> Flow[Vector]:
-        return self.embedding.embed([text]).pipe(concat_map(lambda found: just(found.vectors[0])))
+        return self.embedding.embed([text], role="query").pipe(concat_map(lambda found: just(found.vectors[0])))
 
     def _words(self, asked: _Asked, vector: Vector | None) -> Flow[Sequence[Found]]:
         return self.store.matching(asked.text, asked.pool, asked.where, vector)

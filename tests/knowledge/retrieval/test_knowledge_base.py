@@ -212,3 +212,13 @@ def test_weight_depends_on_the_model():
     assert KnowledgeBase(MemoryStore(), StaticEmbeddingModel()).vector_weight == 0.4
     assert KnowledgeBase(MemoryStore()).embedding.provider == "wordllama"
     assert base().vector_weight == 0.6 and base(vector_weight=0).vector_weight == 0
+
+
+def test_question_is_embedded_as_a_query():
+    class TwoRoles(TopicEmbedding):
+        def do_embed_queries(self, batch: Any) -> Any:
+            return super().do_embed([f"query: {each}" for each in batch])
+
+    embedding = TwoRoles()
+    KnowledgeBase(MemoryStore(*ZOO), embedding).retrieve("cat").run()
+    assert embedding.asked == ["query: cat"]
