@@ -35,11 +35,12 @@ _DEFAULTS: Final[Mapping[RerankApi, tuple[str, str]]] = {
 }
 _PATH: Final = "/rerank"
 _DASHSCOPE_PATH: Final = "/services/rerank/text-rerank/text-rerank"
-_CONFIG: Final = ExecutionConfig(timeout=30.0, total_timeout=60.0)
+_CONFIG: Final = ExecutionConfig(timeout=10.0, total_timeout=30.0)
 
 
 class HttpReranker(Reranker):
-    """Scores passages by one POST, with the deadlines and retries of `execution_config` (30 s, 3 attempts).
+    """Scores passages by one POST, with the deadlines and retries of `execution_config`: 3 attempts of 10 s by default,
+    30 s for all of them, so that a retrieval can go on without the scores.
 
     `api_key` comes from COHERE_API_KEY, JINA_API_KEY or DASHSCOPE_API_KEY when not given. "compatible" and "tei" need
     the `base_url` of a server. The model reads at most `max_chars` characters of a passage.

@@ -43,6 +43,7 @@ from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.retrieval.windows import widened
 from agentscope_rx.knowledge.store import ChunkStore, IndexInfo
 from agentscope_rx.knowledge.where import Where, check_where
+from agentscope_rx.messages.frozen import encodable
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds, is_number
 from agentscope_rx.models.embedding import EmbeddingModel, Vector
 from agentscope_rx.models.embedding.static import StaticEmbeddingModel
@@ -247,7 +248,8 @@ def _at_least(least: float, found: Sequence[Found]) -> Sequence[Found]:
 
 
 def _within_bounds(text: str) -> str:
-    half = MAX_QUERY_CHARS // 2
+    # (half of a surrogate pair, as models and tools give at times, cannot be stored or sent)
+    text, half = encodable(text), MAX_QUERY_CHARS // 2
     return text if len(text) <= MAX_QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from reactivex import operators as ops
 
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question, check_limit, check_threshold, question_text
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.fusing import RANK_CONSTANT, between_least_and_best, without_copies
@@ -35,8 +36,8 @@ from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
 from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, problems_of
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.where import Where, check_where
-from agentscope_rx.models.checks import check_count, check_one_of
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, merge_ordered, throw
+from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, merge_ordered, throw, timeout
 
 OnError = Literal["report", "fail"]
 
@@ -54,7 +55,8 @@ class MergedKnowledge(Knowledge):
 
     With `on_error="report"`, the error of a base is among the problems of the result (`problems_of`), and the others'
     passages are given; if all fail, the retrieval fails with the error of the first one. With "fail", the first error
-    ends it. `reranker` orders the passages of all bases together. The names of the bases must differ.
+    ends it. `timeout` are the seconds of each base. `reranker` orders the passages of all bases together. The names of
+    the bases must differ.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class MergedKnowledge(Knowledge):
         on_error: OnError = "report",
         reranker: Reranker | None = None,
         max_concurrency: int = 8,
+        timeout: float | None = 60.0,
     ) -> None:
         check_one_of("on_error", on_error, ("report", "fail"), optional=False)
+        check_seconds("timeout", timeout, optional=True)
         check_count("max_concurrency", max_concurrency)
         self.bases: tuple[Knowledge, ...] = tuple(bases)
         if not self.bases or not all(isinstance(each, Knowledge) for each in self.bases):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -85,6 +89,7 @@ class MergedKnowledge(Knowledge):
         self.on_error: OnError = on_error
         self.reranker = reranker
         self.max_concurrency = max_concurrency
+        self.timeout = timeout
 
     def retrieve(
         self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
@@ -101,7 +106,9 @@ class MergedKnowledge(Knowledge):
             check_where(where)
             if not question_text(query):
                 return just(Passages())
-            asked = [self._ask(base.retrieve(query, limit, threshold=threshold, where=where)) for base in self.bases]
+            asked = [
+                self._ask(base, base.retrieve(query, limit, threshold=threshold, where=where)) for base in self.bases
+            ]
             together = merge_ordered(asked, max_concurrency=self.max_concurrency)
             merged: Flow[tuple[Passage, ...]] = together.pipe(ops.to_list(), concat_map(self._merged))
             if self.reranker is not None:
@@ -110,7 +117,10 @@ class MergedKnowledge(Knowledge):
 
         return defer(begin)
 
-    def _ask(self, retrieval: Flow[tuple[Passage, ...]]) -> Flow[_Answer]:
+    def _ask(self, base: Knowledge, retrieval: Flow[tuple[Passage, ...]]) -> Flow[_Answer]:
+        if self.timeout is not None:
+            late = partial(_late, base.name)
+            retrieval = retrieval.pipe(timeout(total=self.timeout, error=late))
         answered = retrieval.pipe(concat_map(lambda passages: just(_Answer(passages))))
         return answered if self.on_error == "fail" else answered.pipe(catch(lambda error: just(_Answer(error=error))))
 
@@ -148,6 +158,10 @@ class MergedKnowledge(Knowledge):
 
     def __repr__(self) -> str:
         return f"<MergedKnowledge of {', '.join(each.name for each in self.bases)}>"
+
+
+def _late(base: str, which: str, limit: float) -> Exception:
+    return KnowledgeTimeoutError(base, limit)
 
 
 def _kind_of_score(base: Knowledge, passages: Sequence[Passage]) -> Hashable:

@@ -17,7 +17,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.knowledge import IndexInfo, KnowledgeBase, Passage, Passages, problems_of
 from agentscope_rx.models.embedding import StaticEmbeddingModel
-from agentscope_rx.testing import run_virtual
+from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 
 ZOO = [
@@ -222,3 +222,22 @@ def test_question_is_embedded_as_a_query():
     embedding = TwoRoles()
     KnowledgeBase(MemoryStore(*ZOO), embedding).retrieve("cat").run()
     assert embedding.asked == ["query: cat"]
+
+
+def test_half_a_surrogate_pair_is_searched_for():
+    assert places(base().retrieve("train \ud83d", 1).run()) == [("rail.md", 0)]
+
+
+def test_subscriber_that_throws_leaves_nothing():
+    store = MemoryStore(*ZOO, delay=1.0)
+
+    def fail(passages: object) -> None:
+        raise ValueError("the subscriber failed")
+
+    async def run() -> None:
+        KnowledgeBase(store, TopicEmbedding(), window=1).retrieve("cat").subscribe(fail)
+        await asyncio.sleep(10.0)
+
+    with collect_dropped() as dropped:
+        run_virtual(run())
+    assert [str(each) for each in dropped] == ["the subscriber failed"] and store.active == 0

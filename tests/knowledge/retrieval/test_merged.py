@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeStorageError
-from agentscope_rx.knowledge import KnowledgeBase, MergedKnowledge, Passage, problems_of, retrieve_all
+from agentscope_rx.knowledge import Knowledge, KnowledgeBase, MergedKnowledge, Passage, problems_of, retrieve_all
+from agentscope_rx.reactive import never
 from agentscope_rx.testing import run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 from tests.knowledge.retrieval.test_reranking import Given
@@ -94,6 +95,20 @@ def test_one_base_is_late_and_the_others_answer():
     late = base("late", *ANIMALS, store={"delay": 60.0}, timeout=5.0)
     found = run_virtual(MergedKnowledge([late, base("trains", *TRAINS)]).retrieve("train"))
     assert len(found) == 3 and "within 5 s" in str(problems_of(found)[0]) and late.store.active == 0
+
+
+class Silent(Knowledge):
+    """A service that never answers, without a timeout of its own."""
+
+    name = "silent"
+
+    def retrieve(self, query: Any, limit: int = 5, *, threshold: Any = None, where: Any = None) -> Any:
+        return never()
+
+
+def test_a_base_that_never_answers_is_given_up():
+    found = run_virtual(MergedKnowledge([Silent(), base("trains", *TRAINS)], timeout=9.0).retrieve("train"))
+    assert len(found) == 3 and "'silent' gave no passages within 9 s" in str(problems_of(found)[0])
 
 
 def test_reranker_sees_the_passages_of_all_bases():
