@@ -1,16 +1,16 @@
 """`ReadLimits`: how much one document may use while it is read. Some documents are made to harm.
 
-| limit      | of                                                     | readers         | beyond it               |
-|------------|--------------------------------------------------------|-----------------|-------------------------|
-| `size`     | the bytes of the document                              | all             | `DocumentTooLargeError` |
-| `text`     | the characters of its sections together                | all             | `DocumentTooLargeError` |
-| `unpacked` | the bytes of its parts together, unpacked (zip, PDF)   | with a parser   | `DocumentTooLargeError` |
-| `memory`   | the bytes of address space of its parser               | with a parser   | `DocumentTooLargeError` |
-| `seconds`  | the time that its parser works, also as processor time | with a parser   | `DocumentTimeoutError`  |
+| limit      | of                                             | readers          | beyond it               |
+|------------|------------------------------------------------|------------------|-------------------------|
+| `size`     | the bytes of the document                      | all              | `DocumentTooLargeError` |
+| `text`     | the characters of its sections together        | all              | `DocumentTooLargeError` |
+| `unpacked` | the bytes of the files in its archive together | DOCX, PPTX, XLSX | `DocumentTooLargeError` |
+| `memory`   | the bytes of address space of its parser       | with a parser    | `DocumentTooLargeError` |
+| `seconds`  | the time that its parser works                 | with a parser    | `DocumentTimeoutError`  |
 
-The readers with a parser are those of HTML, PDF, DOCX, PPTX and XLSX: it runs in a child process. The time in which a
-subscriber asks for nothing does not count. `memory` holds on Linux; macOS and Windows have no such limit. Without
-POSIX (Windows) the parser itself watches `seconds`.
+The readers with a parser are those of HTML, PDF, DOCX, PPTX and XLSX: it runs in a child process. The time in which no
+section is asked for does not count. `memory` holds on Linux; macOS and Windows have no such limit. On Windows the child
+watches `seconds` itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PDF by pypdf: each page, under the headings of the outline."""
+"""PDF by pypdf: each page, under the headings of the outline. pypdf has limits of its own: 75 MB for a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import pypdf
-from pypdf import filters
 from pypdf.errors import DependencyError, LimitReachedError, PyPdfError
 from pypdf.generic import Destination
 
@@ -21,9 +20,6 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     if b"%PDF-" not in file.read(1024):
         raise FormatError("it is no PDF: it does not begin as one")
     file.seek(0)
-    for name in ("ZLIB_MAX_OUTPUT_LENGTH", "LZW_MAX_OUTPUT_LENGTH", "RUN_LENGTH_MAX_OUTPUT_LENGTH"):
-        if hasattr(filters, name):
-            setattr(filters, name, min(unpacked, getattr(filters, name)))
     try:
         yield from _pages(pypdf.PdfReader(file, strict=False))
     except LimitReachedError as error:
