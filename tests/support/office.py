@@ -33,9 +33,9 @@ def pdf(pages: Sequence[str], *, title: str = "", headings: Mapping[int, str] | 
         return data
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(data))
     if title:
-        writer.add_metadata({"/Title": title})
+        writer.add_metadata(infos={"/Title": title})
     for index, heading in (headings or {}).items():
-        writer.add_outline_item(heading, index)
+        writer.add_outline_item(title=heading, page_number=index)
     file = io.BytesIO()
     writer.write(file)
     return file.getvalue()

@@ -24,6 +24,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+_NO_MEMORY = 2
+"""libxml2's number of the error (XML_ERR_NO_MEMORY)."""
 _PACKAGES = ("agentscope_rx", "agentscope_rx.knowledge", "agentscope_rx.knowledge.readers")
 _BLOCKED = ("numpy", "pandas", "PIL.ImageShow", "tkinter")
 """Packages that the parsers use if they are there, and that are not needed: they take time and address space."""
@@ -133,7 +135,10 @@ def _send(output: BinaryIO, parts: Iterator[Any], seconds: float) -> None:
         found = ["error", "damaged", "it is nested too deeply", ""]
     except Exception as error:
         # a parser may fail with any error on data that it does not expect
-        found = ["error", "damaged", f"its parser failed ({type(error).__name__}: {str(error)[:200]})", ""]
+        if type(error).__name__ == "XMLSyntaxError" and getattr(error, "code", None) == _NO_MEMORY:
+            found = ["error", "memory", "", "memory"]
+        else:
+            found = ["error", "damaged", f"its parser failed ({type(error).__name__}: {str(error)[:200]})", ""]
     else:
         found = ["end"]
     _write(output, found)

@@ -68,7 +68,7 @@ class HtmlReader(ParserReader):
     suffixes = (".html", ".htm", ".xhtml")
     media_types = ("text/html", "application/xhtml+xml")
     format = "html"
-    packages = {"lxml": "lxml", "bs4": "beautifulsoup4"}
+    packages = {"lxml": "lxml"}
 
 
 class PdfReader(ParserReader):

@@ -1,16 +1,15 @@
-"""HTML by lxml, in the encoding that beautifulsoup4 finds: what a reader of the page sees, under its headings.
+"""HTML by lxml: what a reader of the page sees, under its headings.
 
 The tree is walked without recursion, because a page may nest as deeply as it likes.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from importlib import import_module
 from typing import BinaryIO, Protocol, cast
-
-from bs4.dammit import UnicodeDammit
 
 from agentscope_rx.knowledge.readers.formats.parts import FormatError, Outline, Part, cut, one_line, table_parts
 from agentscope_rx.knowledge.readers.languages import LANGUAGES
@@ -35,10 +34,23 @@ _BLOCKS = frozenset(
         """,
     )
 )
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_LARGER = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "us-ascii": "cp1252",
+    "shift_jis": "cp932",
+    "utf-16": "utf-8",
+}
 _LINES = frozenset(("br", "dd", "dt", "li", "tr"))
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language-|lang-|highlight-source-|highlight-)([\w+#-]{1,40})")
+_DEPTH = 2_000
+"""The elements in each other that are read; libxml2 stops at 2,048."""
 _LAYOUT = 200_000
 """The characters of a table that is still one: a larger one is taken for the layout of the page."""
 
@@ -48,18 +60,34 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     data = file.read()
     if b"\0" in data[:1024] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FormatError("it is no HTML: it has NUL bytes")
-    # (it looks at the marks, the page's own word in its first bytes, then UTF-8 and Windows-1252)
-    encoding = UnicodeDammit(data[:65536], is_html=True).original_encoding
-    root = _tree(data, encoding)
+    root = _tree(_utf_8(data))
     if root is None:
         return
+    _check_depth(root)
     title = root.find(".//title")
     yield from _Walk(Outline("".join(title.itertext()) if title is not None else "")).parts(root)
 
 
-def _tree(data: bytes, encoding: str | None) -> _Element | None:
+def _utf_8(data: bytes) -> bytes:
+    """The page in UTF-8: by its mark, by what it says in its head, as UTF-8, or as Windows-1252."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace").encode()
+    found = _CHARSET.search(data[:4096])
+    named = found[1].decode("ascii").lower() if found else ""
+    try:
+        # (what pages call so is read in the larger encoding by all browsers)
+        encoding = codecs.lookup(_LARGER.get(named, named or "utf-8")).name
+        text = data.decode(encoding, "replace" if named else "strict")
+    except (LookupError, UnicodeError):
+        # unknown, or a codec that makes no text of bytes
+        text = data.decode("cp1252", "replace")
+    return text.encode("utf-8", "replace")
+
+
+def _tree(data: bytes) -> _Element | None:
     # (comments, processing instructions and entities of a page's own are left out; nothing is fetched)
-    parser = lxml.HTMLParser(encoding=encoding, no_network=True, remove_comments=True, remove_pis=True)
+    parser = lxml.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         parser.feed(data)
         return cast("_Element | None", parser.close())
@@ -67,6 +95,17 @@ def _tree(data: bytes, encoding: str | None) -> _Element | None:
         if not data.strip():
             return None
         raise FormatError(f"it is no HTML ({error})") from error
+
+
+def _check_depth(root: _Element) -> None:
+    """`FormatError` if the parser has stopped at its greatest depth, which it does without a word."""
+    depth = 0
+    last: _Element | None = root
+    while last is not None:
+        last = next(reversed(last), None)
+        depth += 1
+        if depth >= _DEPTH:
+            raise FormatError("it is nested too deeply")
 
 
 class _Element(Protocol):

@@ -23,7 +23,7 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     try:
         yield from _pages(pypdf.PdfReader(file, strict=False))
     except LimitReachedError as error:
-        raise LimitError(f"a stream of it unpacks to too much ({error})", "unpacked") from error
+        raise LimitError(f"its parser has stopped at a limit ({error})", "unpacked") from error
     except PyPdfError as error:
         raise FormatError(f"it is damaged ({error})") from error
 
@@ -44,7 +44,7 @@ def _pages(reader: pypdf.PdfReader) -> Iterator[Part]:
 def _decrypt(reader: pypdf.PdfReader) -> None:
     try:
         # (many have an empty password: they can be read by all, and forbid printing or copying)
-        found = reader.decrypt("")
+        found = reader.decrypt(password="")
     except (DependencyError, NotImplementedError) as error:
         raise FormatError(f"it is encrypted ({error})") from error
     if not found:
