@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.retrieval.rewriting import QueryRewriter, Rewritten
     from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
+    from agentscope_rx.knowledge.stores.pg_vector_store import PgVectorChunkStore
     from agentscope_rx.knowledge.stores.sqlite import SqliteChunkStore
     from agentscope_rx.knowledge.stores.sqlite_vec_store import SqliteVecChunkStore
 
@@ -63,6 +64,7 @@ _LAZY: dict[str, str] = {
     "ModelReranker": "agentscope_rx.knowledge.retrieval.model_reranker",
     "Passages": "agentscope_rx.knowledge.retrieval.passages",
     "PdfReader": "agentscope_rx.knowledge.readers.parsed",
+    "PgVectorChunkStore": "agentscope_rx.knowledge.stores.pg_vector_store",
     "PptxReader": "agentscope_rx.knowledge.readers.parsed",
     "QueryRewriter": "agentscope_rx.knowledge.retrieval.rewriting",
     "ReadLimits": "agentscope_rx.knowledge.readers.limits",
@@ -116,6 +118,7 @@ __all__ = [
     "Passage",
     "Passages",
     "PdfReader",
+    "PgVectorChunkStore",
     "PptxReader",
     "Prefix",
     "QueryRewriter",

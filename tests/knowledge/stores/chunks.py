@@ -40,8 +40,8 @@ def qdrant(place: str) -> ChunkStore:
 def pgvector(place: str) -> ChunkStore:
     from agentscope_rx.knowledge import PgVectorChunkStore
 
-    url, _, prefix = place.rpartition(" ")
-    return PgVectorChunkStore(url, prefix=prefix)
+    url, _, collection = place.rpartition(" ")
+    return PgVectorChunkStore(url, collection=collection)
 
 
 def sqlite_vec(place: str) -> ChunkStore:
