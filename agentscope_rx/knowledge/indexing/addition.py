@@ -85,8 +85,7 @@ class Addition:
         fingerprint = self.pipeline.fingerprint(self.pipeline.reader_of(document, name), ORIGIN)
         # (documents come by their ids: the first one has this id, if there is one)
         known = found[0] if found and found[0].document.id == document.id else None
-        same = known is not None and known.document == replace(document, digest=digest, size=known.document.size)
-        if same and known.fingerprint == fingerprint:
+        if known and _is_same(known, replace(document, digest=digest), fingerprint):
             tally.end(document.id, size_of(self.source))
             tally.unchanged += 1
             return just(tally.progress())
@@ -146,6 +145,10 @@ def size_of(source: DocumentSource) -> int:
         return 0 if source.path is None else source.path.stat().st_size
     except OSError:
         return 0
+
+
+def _is_same(known: Indexed, document: Document, fingerprint: str) -> bool:
+    return known.document == replace(document, size=known.document.size) and known.fingerprint == fingerprint
 
 
 def _digest(source: DocumentSource) -> str:
