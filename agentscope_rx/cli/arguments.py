@@ -20,6 +20,9 @@ from typing import get_args
 
 from agentscope_rx import __version__
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
+from agentscope_rx.cli.index import add_index
+from agentscope_rx.cli.knowledge import add_knowledge_flags
+from agentscope_rx.cli.search import add_search
 from agentscope_rx.cli.sessions import STORE, add_sessions
 from agentscope_rx.cli.skills import add_skills, add_skills_flag
 from agentscope_rx.cli.subagents import add_subagents, add_subagents_flag
@@ -76,6 +79,8 @@ def parser() -> argparse.ArgumentParser:
         epilog=epilog,
         formatter_class=raw,
     )
+    add_index(commands)
+    add_search(commands, _count)
     add_sessions(commands)
     add_skills(commands)
     add_subagents(commands)
@@ -118,6 +123,7 @@ def _agent_flags() -> argparse.ArgumentParser:
     )
     add_skills_flag(flags)
     add_subagents_flag(flags)
+    add_knowledge_flags(flags)
     flags.add_argument("--no-builtin-tools", action="store_true", help="do not add the tools for files and time")
     flags.add_argument("--max-iters", metavar="N", type=_count, help="the most rounds of one answer (10)")
     flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")

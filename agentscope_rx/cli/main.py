@@ -15,6 +15,8 @@ from agentscope_rx.cli.arguments import parser, question_of
 from agentscope_rx.cli.chat import chat
 from agentscope_rx.cli.completion import print_completion
 from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
+from agentscope_rx.cli.index import index
+from agentscope_rx.cli.search import search
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
@@ -63,6 +65,10 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
         case "chat":
             with closing(ChatSession.of(flags, model)) as session:
                 return chat(session)
+        case "index":
+            return index(flags)
+        case "search":
+            return search(flags)
         case "sessions":
             return sessions(flags)
         case "skills":

@@ -15,6 +15,7 @@ from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.cli.approval import ask_person, call_list, to_approve
 from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
+from agentscope_rx.cli.knowledge import knowledge_of
 from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.permissions import permissions_of, put_under
 from agentscope_rx.cli.questions import ask_questions
@@ -40,7 +41,18 @@ SYSTEM_PROMPT = (
     "paths are relative to the working directory. Answer in a few plain sentences."
 )
 MAX_ITERS = 10
-_AGENT_FLAGS = ("model", "base_url", "system", "tools", "skills", "subagents", "no_builtin_tools", "max_iters", "mcp")
+_AGENT_FLAGS = (
+    "model",
+    "base_url",
+    "system",
+    "tools",
+    "skills",
+    "subagents",
+    "knowledge",
+    "no_builtin_tools",
+    "max_iters",
+    "mcp",
+)
 """Flags that cannot be combined with `--agent`, because that agent has its own."""
 
 Around = Callable[[], AbstractContextManager[object]]
@@ -87,7 +99,10 @@ class ChatSession:
             system = SYSTEM_PROMPT if flags.system is None else flags.system
             rounds = MAX_ITERS if flags.max_iters is None else flags.max_iters
             hooks = [*skills_hooks(flags.skills), *subagents_hooks(flags.subagents)]
-            agent = ReActAgent("assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=hooks)
+            # last: it may take long
+            bases = knowledge_of(flags)
+            more = {"knowledge": bases, "knowledge_mode": flags.knowledge_mode} if bases else {}
+            agent = ReActAgent("assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=hooks, **more)
         if rules is not None:
             put_under(agent, rules)
         session = cls(

@@ -1,0 +1,171 @@
+"""`index DIR`: make the documents of a folder ready for `ask --knowledge DIR`, or follow the folder.
+
+| command             | does                                                                                |
+|---------------------|-------------------------------------------------------------------------------------|
+| `index DIR`         | indexes what is new or has changed, and removes what is gone                        |
+| `index DIR --watch` | goes on, with each change, until Ctrl-C                                             |
+| `index --rebuild`   | begins anew: for another embedding model                                            |
+
+It can be stopped at any moment. Status 1: some documents could not be read. Status 2: there is nothing to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from reactivex import operators as ops
+
+from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
+from agentscope_rx.cli.index_view import IndexView, index_view_of, report_failures, summary
+from agentscope_rx.cli.knowledge import (
+    LOCAL,
+    IndexPlace,
+    Settings,
+    add_embedding_flag,
+    advised,
+    embedding_of,
+    folder_of,
+)
+from agentscope_rx.console.wording import clean, counted
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.reactive import concat_map
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from agentscope_rx.knowledge import Indexer, IndexProgress, KnowledgeBase
+
+_TEXT = """\
+Index the documents of a folder, so that they can be searched and asked: text, Markdown, HTML, PDF, DOCX, PPTX, XLSX,
+CSV and source code. What has not changed since the last time is skipped. Ctrl-C stops it; the next time goes on."""
+
+
+def add_index(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to a command line."""
+    index = commands.add_parser("index", help="index the documents of a folder for --knowledge", description=_TEXT)
+    index.add_argument("folder", metavar="DIR", help="the folder; hidden files and node_modules are left out")
+    index.add_argument("-w", "--watch", action="store_true", help="go on, and index each change, until Ctrl-C")
+    index.add_argument(
+        "--into", metavar="FILE|URL", help="where the index is kept (DIR/.agentscope/knowledge.db); remembered"
+    )
+    add_embedding_flag(index)
+    index.add_argument("--rebuild", action="store_true", help="index all documents anew")
+    patterns = "(repeatable); remembered"
+    index.add_argument("--include", metavar="GLOB", action="append", help=f"only these, such as '*.md' {patterns}")
+    index.add_argument("--exclude", metavar="GLOB", action="append", help=f"not these, such as 'drafts/' {patterns}")
+    form = index.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the progress as lines of JSON")
+    form.add_argument("-q", "--quiet", action="store_true", help="print only what could not be indexed")
+
+
+def index(flags: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
+    place = _place_of(flags)
+    rebuild = shlex.join(["agentscope-rx", "index", flags.folder, "--rebuild"])
+    report: list[IndexProgress] = []
+    advised(lambda: report.append(_index(place, flags)), rebuild)
+    return _end(report[0], place, flags)
+
+
+def bring_up_to_date(place: IndexPlace, *, quiet: bool) -> KnowledgeBase:
+    """Index what is new in the folder of this place before it is asked; the base."""
+    assert place.folder is not None
+    base = place.base()
+    report: list[IndexProgress] = []
+    view = index_view_of(json_lines=False, quiet=quiet)
+    indexer, folder = place.indexer(base), place.folder
+    rebuild = shlex.join(["agentscope-rx", "index", place.name, "--rebuild"])
+    advised(lambda: report.append(_shown(view, indexer, folder, watch=False)), rebuild)
+    done = report[0]
+    if not done.found:
+        raise _nothing(place.name, done)
+    if not quiet and (done.done or done.removed):
+        note(f"{clean(place.name)}: {summary(done)}")
+    report_failures(done)
+    return base
+
+
+def _place_of(flags: argparse.Namespace) -> IndexPlace:
+    """The place with these flags in the place of what is remembered, which they replace."""
+    folder = folder_of(flags.folder)
+    known = Settings.of(folder)
+    if flags.into is None and known.into and "://" in known.into:
+        raise ConfigurationError(f"The index is in {clean(known.into)}: if it may go there, add --into {known.into}.")
+    embedding = flags.embedding or known.embedding
+    if flags.embedding is None and embedding not in LOCAL:
+        raise ConfigurationError(
+            f"The index was made with {clean(embedding)}: if its server may get the documents, add --embedding "
+            f"{clean(embedding)}."
+        )
+    settings = Settings(
+        embedding=embedding,
+        into=known.into if flags.into is None else _absolute(flags.into),
+        include=known.include if flags.include is None else tuple(flags.include),
+        exclude=known.exclude if flags.exclude is None else tuple(flags.exclude),
+    )
+    # (a wrong name must not be remembered)
+    embedding_of(embedding)
+    return IndexPlace(flags.folder, folder, settings)
+
+
+def _absolute(into: str) -> str:
+    # the folder may be asked from another one
+    return into if "://" in into else os.path.abspath(os.path.expanduser(into))
+
+
+def _index(place: IndexPlace, flags: argparse.Namespace) -> IndexProgress:
+    assert place.folder is not None
+    base = place.base()
+    try:
+        if flags.rebuild:
+            _remove_all(base)
+        view = index_view_of(json_lines=flags.json, quiet=flags.quiet, summaries=flags.watch)
+        indexer = place.indexer(base)
+        if place.settings != Settings.of(place.folder):
+            place.settings.save(place.folder)
+        if flags.watch and not flags.quiet and not flags.json:
+            note(f"following {clean(flags.folder)}; Ctrl-C ends it")
+        return _shown(view, indexer, place.folder, watch=flags.watch)
+    except KeyboardInterrupt:
+        if not flags.watch:
+            note("stopped; what is indexed stays, and the same command goes on with the rest")
+        raise
+    finally:
+        base.store.close().run()
+
+
+def _shown(view: IndexView, indexer: Indexer, folder: object, *, watch: bool) -> IndexProgress:
+    path = str(folder)
+    progress = indexer.watch(path) if watch else indexer.folder(path)
+    try:
+        return progress.pipe(concat_map(view.show)).run()
+    finally:
+        view.end()
+
+
+def _remove_all(base: KnowledgeBase) -> None:
+    """Empty the store: it takes the vectors of any model then."""
+    ids = base.store.documents().pipe(ops.map(lambda each: each.document.id), ops.to_list())
+    ids.pipe(concat_map(base.store.remove)).run()
+
+
+def _end(report: IndexProgress, place: IndexPlace, flags: argparse.Namespace) -> int:
+    report_failures(report)
+    if not report.found and not report.removed and not report.failed:
+        raise _nothing(flags.folder, report)
+    if not flags.quiet and not flags.json:
+        print(f"{summary(report)}, in {place.shown}")
+        name = shlex.quote(flags.folder if not place.settings.into else place.settings.into)
+        note(f'ask with: agentscope-rx ask --knowledge {clean(name)} "..."')
+    return FAILED if report.failed else ANSWERED
+
+
+def _nothing(name: str, report: IndexProgress) -> InvalidInputError:
+    others = f" but {counted(report.skipped, 'file')} of other kinds" if report.skipped else ""
+    return InvalidInputError(
+        f"{clean(name)} has no document that can be read{',' if others else ''}{others}. Hidden files, links and what "
+        "--include and --exclude leave out do not count."
+    )
