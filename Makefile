@@ -12,7 +12,7 @@ help:
 	@echo "make pytest the tests only, in WORKERS=2 processes"
 	@echo "make soak   200 agents that are called, stopped and steered at random, for ten virtual minutes and a real one;"
 	@echo "            before, 200 processes are killed and resumed on each store: files, SQLite, PostgreSQL, Redis,"
-	@echo "            and runs are cut off at every moment, of which the tests take some"
+	@echo "            300 while they index a folder, and runs are cut off at every moment, of which the tests take some"
 	@echo "make fuzz   run the fuzzers with new random input for SECONDS=600"
 	@echo "make audit  check the installed packages for known vulnerabilities (needs the advisory data)"
 	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop"
@@ -59,7 +59,7 @@ pytest: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	EVERY_MOMENT=1 $(BIN)/python -m pytest -q tests/agent/durable tests/pipeline/test_every_moment.py tests/sub_agents/test_durable.py
-	$(BIN)/python -m tests.soak --kills 200 --rounds 2000 --lives 100 --virtual 600 --real 60
+	$(BIN)/python -m tests.soak --kills 200 --indexing 300 --rounds 2000 --lives 100 --virtual 600 --real 60
 
 SECONDS ?= 600
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from agentscope_rx.testing import run_virtual
 from tests.agent.combined_lives import live, live_working
 from tests.agent.durable.kills import STORES, kills, place_of
+from tests.knowledge.indexing.kills import kill_indexing
 from tests.knowledge.stores import kills as chunk_kills
 from tests.soak.long_runs import run_long
 from tests.soak.soak import soak
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, help="rounds of one run under a budget")
     parser.add_argument("--kills", type=int, default=0, help="processes to kill on each store")
     parser.add_argument("--stores", nargs="+", choices=list(STORES), default=list(STORES), help="those of --kills")
+    parser.add_argument("--indexing", type=int, default=0, help="processes to kill while they index a folder")
     parser.add_argument("--lives", type=int, default=0, help="lives of an agent with many hooks at once")
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
@@ -40,7 +42,10 @@ def main() -> None:
             print(f"killed at {given.kills} moments:", killed, flush=True)
         with TemporaryDirectory() as folder:
             killed = chunk_kills.kills(Path(folder), given.kills, given.seed)
-        print(f"killed at {given.kills} moments of indexing:", killed, flush=True)
+        print(f"killed at {given.kills} moments of a put:", killed, flush=True)
+    if given.indexing:
+        killed = kill_indexing(given.indexing, given.seed)
+        print(f"killed {given.indexing} times while indexing:", dict(killed), flush=True)
     if given.rounds:
         for budget in (4_000, 40_000):
             run = run_long(given.rounds, budget)
