@@ -56,14 +56,12 @@ class Settings:
             raise ConfigurationError(
                 f"{path} cannot be read: {error}. Remove it, and index the folder again."
             ) from None
-        try:
-            known = cls(**cast("dict[str, str]", found))
-            texts: list[object] = [known.embedding, known.into, *known.include, *known.exclude]
-        except TypeError:
-            texts = [None]
-        if not all(isinstance(each, str) for each in texts):
+        known = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        embedding, into = known.get("embedding"), known.get("into")
+        include, exclude = (_texts(known.get(name)) for name in ("include", "exclude"))
+        if not (isinstance(embedding, str) and isinstance(into, str)) or include is None or exclude is None:
             raise ConfigurationError(f"{path} is no file of this program. Remove it, and index the folder again.")
-        return replace(known, include=tuple(known.include), exclude=tuple(known.exclude))
+        return cls(embedding, into, include, exclude)
 
     def save(self, folder: Path) -> None:
         """Remember them; `ConfigurationError` if the folder cannot be written to."""
@@ -252,6 +250,12 @@ def knowledge_of(flags: argparse.Namespace) -> list[KnowledgeBase]:
         else:
             bases.append(bring_up_to_date(place, quiet=flags.quiet or flags.json))
     return bases
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    """A list of texts; None if it is something else."""
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    return cast("tuple[str, ...]", tuple(items)) if all(isinstance(each, str) for each in items) else None
 
 
 def _is_store(name: str) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from agentscope_rx.knowledge import KnowledgeBase, Passage
-    from agentscope_rx.messages import Citation
+    from agentscope_rx.messages.citation import Citation
 
 LIMIT: Final = 5
 SHOWN: Final = 300

@@ -101,8 +101,16 @@ class ChatSession:
             hooks = [*skills_hooks(flags.skills), *subagents_hooks(flags.subagents)]
             # last: it may take long
             bases = knowledge_of(flags)
-            more = {"knowledge": bases, "knowledge_mode": flags.knowledge_mode} if bases else {}
-            agent = ReActAgent("assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=hooks, **more)
+            agent = ReActAgent(
+                "assistant",
+                model,
+                system,
+                toolkit=toolkit,
+                max_iters=rounds,
+                hooks=hooks,
+                knowledge=bases or None,
+                knowledge_mode=flags.knowledge_mode,
+            )
         if rules is not None:
             put_under(agent, rules)
         session = cls(

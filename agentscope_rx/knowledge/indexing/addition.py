@@ -82,7 +82,7 @@ class Addition:
 
     def _unless_known(self, found: Sequence[Indexed], digest: str) -> Flow[IndexProgress]:
         document, name, tally = self._described(), self._name(), self.tally
-        fingerprint = self.pipeline.fingerprint(self.pipeline.reader_of(document, name), ORIGIN)
+        fingerprint = self.pipeline.fingerprint(document, name, ORIGIN)
         # (documents come by their ids: the first one has this id, if there is one)
         known = found[0] if found and found[0].document.id == document.id else None
         if known and _is_same(known, replace(document, digest=digest), fingerprint):
@@ -132,7 +132,7 @@ class Addition:
         """A name with an ending that chooses the reader."""
         source = self.source
         name = PurePosixPath(source.document.id).name if source.path is None else source.path.name
-        if PurePosixPath(name).suffix.lower() in self.pipeline.readers:
+        if self.pipeline.readers.find(name) is not None:
             return name
         return name + (guess_extension(source.document.media_type) or "" if source.document.media_type else "")
 

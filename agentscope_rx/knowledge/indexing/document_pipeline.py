@@ -9,7 +9,7 @@ found is not what its digest says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -32,6 +32,7 @@ from agentscope_rx.errors.text import encodable
 from agentscope_rx.knowledge.chunker import Chunker
 from agentscope_rx.knowledge.document import Chunk, Document, DocumentSource, EmbeddedChunk, Metadata
 from agentscope_rx.knowledge.indexing.folder_walk import digest_of, stamp_of
+from agentscope_rx.knowledge.indexing.reader_table import ReaderTable
 from agentscope_rx.knowledge.reader import Reader
 from agentscope_rx.knowledge.store import ChunkStore, Indexed
 from agentscope_rx.models.embedding import EmbeddingInput, EmbeddingModel, Embeddings
@@ -70,23 +71,15 @@ class DocumentPipeline:
 
     store: ChunkStore
     embedding: EmbeddingModel
-    readers: Mapping[str, Reader]
+    readers: ReaderTable
     chunker: Chunker
     batch_size: int
     max_bytes: int
     metadata: Callable[[str], Metadata] | None = None
 
-    def reader_of(self, document: Document, name: str) -> Reader:
-        """The reader of a document by the ending of its file's name; `UnsupportedDocumentError` without one."""
-        suffix = PurePosixPath(name).suffix.lower()
-        reader = self.readers.get(suffix)
-        if reader is None:
-            what = f"there is no reader for {suffix} files" if suffix else "its name has no ending, such as .md"
-            raise UnsupportedDocumentError(document.id, f"{what}. Known are {', '.join(sorted(self.readers))}.")
-        return reader
-
-    def fingerprint(self, reader: Reader, origin: str) -> str:
+    def fingerprint(self, document: Document, name: str, origin: str) -> str:
         """What the chunks of a document depend on beside its content, and if a folder or a caller has given it."""
+        reader = self.readers.of(document.id, name, document.media_type)
         model = f"{self.embedding.provider}:{self.embedding.model_name}"
         return " | ".join((f"{origin} {VERSION}", reader.fingerprint, self.chunker.fingerprint, model))
 
@@ -96,8 +89,10 @@ class DocumentPipeline:
         metadata: Metadata = {} if self.metadata is None else self.metadata(id)
         return Document(id=id, title=PurePosixPath(name).stem, media_type=media_type, size=size, metadata=metadata)
 
-    def index_file(self, document: Document, path: Path, name: str, origin: str, on_batch: OnBatch) -> Flow[Indexed]:
-        """Store the document of a file; `name` chooses its reader.
+    def index_file(
+        self, document: Document, path: Path, name: str, origin: str, on_batch: OnBatch, root: Path | None = None
+    ) -> Flow[Indexed]:
+        """Store the document of a file; `name` chooses its reader, `root` is the folder that it must be in.
 
         Signals: the document, once it is visible; a `DocumentError`, `VanishedError`; errors of the model and the
         store.
@@ -105,24 +100,24 @@ class DocumentPipeline:
         """
 
         def begin() -> Flow[Indexed]:
-            reader = self.reader_of(document, name)
+            reader = self.readers.of(document.id, name, document.media_type)
             if document.size > self.max_bytes:
                 return throw(self._too_large(document, document.size))
-            digesting = on_worker(partial(_reading, document.id, lambda: digest_of(path)), ENGINE_WORKERS)
+            digesting = on_worker(partial(_reading, document.id, lambda: digest_of(path, root)), ENGINE_WORKERS)
             return digesting.pipe(concat_map(lambda found: index(reader, *found)))
 
         def index(reader: Reader, digest: str, stamp: tuple[int, int, int, int, int]) -> Flow[Indexed]:
             if stamp[2] > self.max_bytes:
                 return throw(self._too_large(document, stamp[2]))
-            source = DocumentSource(document=replace(document, digest=digest, size=stamp[2]), path=path)
+            source = DocumentSource(document=replace(document, digest=digest, size=stamp[2]), path=path, root=root)
 
             def unchanged() -> None:
-                after, then = digest_of(path)
+                after, then = digest_of(path, root)
                 if (after, then) != (digest, stamp) or stamp_of(path.lstat()) != stamp:
                     raise DocumentError(document.id, "it was changed while it was read. It is read again next time.")
 
             checking = on_worker(partial(_reading, document.id, unchanged), ENGINE_WORKERS)
-            return self._put(source, reader, origin, on_batch, checking)
+            return self._put(source, reader, name, origin, on_batch, checking)
 
         return defer(begin)
 
@@ -135,16 +130,22 @@ class DocumentPipeline:
 
         def begin() -> Flow[Indexed]:
             data, document = source.data or b"", source.document
-            reader = self.reader_of(document, name)
+            reader = self.readers.of(document.id, name, document.media_type)
             if len(data) > self.max_bytes:
                 return throw(self._too_large(document, len(data)))
             known = replace(document, digest=sha256(data).hexdigest(), size=len(data))
-            return self._put(replace(source, document=known), reader, origin, on_batch, empty())
+            return self._put(replace(source, document=known), reader, name, origin, on_batch, empty())
 
         return defer(begin)
 
     def _put(
-        self, source: DocumentSource, reader: Reader, origin: str, on_batch: OnBatch, checking: Flow[object]
+        self,
+        source: DocumentSource,
+        reader: Reader,
+        name: str,
+        origin: str,
+        on_batch: OnBatch,
+        checking: Flow[object],
     ) -> Flow[Indexed]:
         document = source.document
 
@@ -161,7 +162,7 @@ class DocumentPipeline:
             # (the chunks are all there: nothing but the check is between them and being visible)
             return concat(pieces, checking.pipe(then(empty)))
 
-        return self.store.put(document, defer(batches), self.fingerprint(reader, origin))
+        return self.store.put(document, defer(batches), self.fingerprint(document, name, origin))
 
     def _embedded(self, id: str, chunks: Sequence[Chunk], on_batch: OnBatch) -> Flow[Sequence[EmbeddedChunk]]:
         def joined(found: Embeddings) -> Sequence[EmbeddedChunk]:

@@ -162,7 +162,7 @@ class FolderRun:
         return (
             indexed.document.size == file.size
             and indexed.document.metadata == described.metadata
-            and indexed.fingerprint == pipeline.fingerprint(pipeline.reader_of(described, file.path.name), ORIGIN)
+            and indexed.fingerprint == pipeline.fingerprint(described, file.path.name, ORIGIN)
         )
 
     def _is_gone(self, indexed: Indexed, contents: FolderContents) -> bool:
@@ -196,7 +196,7 @@ class FolderRun:
         if self.memory.is_fresh(file):
             return True
         try:
-            return digest_of(file.path)[0] == indexed.document.digest
+            return digest_of(file.path, self.job.walk.root)[0] == indexed.document.digest
         except OSError:
             # indexing it says what is wrong
             return False
@@ -242,7 +242,8 @@ class FolderRun:
 
         def begin() -> Flow[IndexProgress]:
             document: Document = pipeline.described(file.id, file.size, file.path.name)
-            storing = pipeline.index_file(document, file.path, file.path.name, ORIGIN, on_batch)
+            root = self.job.walk.root
+            storing = pipeline.index_file(document, file.path, file.path.name, ORIGIN, on_batch, root)
             return concat(just(tally.begin(file.id)), storing.pipe(concat_map(stored), catch(failed)))
 
         return defer(begin)

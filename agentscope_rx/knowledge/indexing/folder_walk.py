@@ -2,7 +2,7 @@
 
 | in the folder                                                       | is                                      |
 |---------------------------------------------------------------------|-----------------------------------------|
-| a file whose ending has a reader                                    | a document                              |
+| a file whose name has a reader                                      | a document                              |
 | another file                                                        | counted in `skipped`                    |
 | hidden files and folders, `node_modules`, `__pycache__`, `venv`, ... | left out                               |
 | what `ignore` matches, and all below it                             | left out                                |
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -26,12 +26,15 @@ from typing import Final
 
 from agentscope_rx.errors import ConfigurationError, DocumentError, InvalidInputError, KnowledgeError
 from agentscope_rx.errors.text import encodable
+from agentscope_rx.knowledge.indexing.reader_table import ReaderTable
+from agentscope_rx.messages.local_file import open_file
 from agentscope_rx.tools.files.globs import DenyList
 from agentscope_rx.tools.files.workspace import SKIPPED
 
 AT_ONCE: Final = 500
 """Names that are looked at before a walk can be stopped."""
 PIECE: Final = 1024 * 1024
+_ANY_SIZE: Final = 2**62
 
 Stamp = tuple[int, int, int, int, int]
 """Device, inode, size, and the times of the last change of the content and of the file, in nanoseconds."""
@@ -71,7 +74,7 @@ class FolderWalk:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        suffixes: Collection[str],
+        readers: ReaderTable,
         *,
         prefix: str = "",
         include: Sequence[str] = (),
@@ -79,7 +82,7 @@ class FolderWalk:
     ) -> None:
         self.root = Path(os.path.abspath(os.path.expanduser(path)))
         self.prefix = prefix
-        self._suffixes = suffixes
+        self._readers = readers
         self._include = _patterns("include", include)
         self._ignore = _patterns("ignore", ignore)
 
@@ -145,7 +148,7 @@ class FolderWalk:
             return False
         if not stat.S_ISREG(status.st_mode):
             return False
-        if Path(entry.name).suffix.lower() not in self._suffixes or self._is_left_out(parts):
+        if self._readers.find(entry.name) is None or self._is_left_out(parts):
             contents.skipped += 1
             return False
         id = self._id(parts)
@@ -171,13 +174,17 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def digest_of(path: Path) -> tuple[str, Stamp]:
-    """The SHA-256 of a file and the stamp from before it was read. `OSError`, also for what is no file or a link."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb", buffering=0) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(None, "it is no file")
+def digest_of(path: Path, root: Path | None = None) -> tuple[str, Stamp]:
+    """The SHA-256 of a file and the stamp from before it was read. `OSError`, also for what is no file.
+
+    With `root` the file must be below that folder, without a link on the way.
+    """
+    try:
+        descriptor = open_file(path, _ANY_SIZE, None if root is None else str(root))
+    except InvalidInputError as error:
+        raise OSError(None, str(error).rstrip(".")) from None
+    with open(descriptor, "rb", buffering=0) as file:
+        status = os.fstat(descriptor)
         digest = sha256()
         while piece := file.read(PIECE):
             digest.update(piece)

@@ -30,8 +30,10 @@ from agentscope_rx.knowledge.indexing.file_changes import FileChanges
 from agentscope_rx.knowledge.indexing.folder_run import FolderJob, FolderRun, OnError
 from agentscope_rx.knowledge.indexing.folder_walk import FolderWalk
 from agentscope_rx.knowledge.indexing.index_progress import IndexProgress, Tally
+from agentscope_rx.knowledge.indexing.reader_table import ReaderTable
 from agentscope_rx.knowledge.indexing.watch_run import WatchRun
 from agentscope_rx.knowledge.reader import Reader
+from agentscope_rx.knowledge.readers.parser_pool import keep_parsers
 from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
 from agentscope_rx.knowledge.store import ChunkStore
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
@@ -56,10 +58,11 @@ EVERY: Final = 0.1
 class Indexer:
     """Indexes documents into a base, or into a store with the vectors of an embedding model.
 
-    `readers` and `chunker` replace the default ones. `batch_size` chunks are embedded and written at once,
-    `max_concurrency` documents are in progress at once: together they bound the memory. A document of more than
-    `max_bytes` is not read. `include` and `ignore` are patterns of paths such as "*.md" or "drafts/"; one without a
-    slash matches at any depth. `metadata` gives what searches filter by, from the id of a document.
+    `readers` and `chunker` replace the default ones; `default_readers(describe=model)` reads pictures, too.
+    `batch_size` chunks are embedded and written at once, `max_concurrency` documents are in progress at once: together
+    they bound the memory. A document of more than `max_bytes` is not read. `include` and `ignore` are patterns of paths
+    such as "*.md" or "drafts/"; one without a slash matches at any depth. `metadata` gives what searches filter by,
+    from the id of a document.
     """
 
     def __init__(
@@ -183,7 +186,8 @@ class Indexer:
 
     def _reported(self, tally: Tally, run: Flow[IndexProgress]) -> Flow[IndexProgress]:
         begun = just(tally.progress())
-        return concat(begun, self._opened().pipe(then(lambda: run)), defer(lambda: just(tally.begin_phase("done"))))
+        opened = self._opened().pipe(then(lambda: keep_parsers(run)))
+        return concat(begun, opened, defer(lambda: just(tally.begin_phase("done"))))
 
     def _opened(self) -> Flow[object]:
         """Open the store for the vectors of the model, of which one tells the dimensions."""
@@ -204,7 +208,7 @@ class Indexer:
             self._made = DocumentPipeline(
                 store=self.base.store,
                 embedding=self.base.embedding,
-                readers={suffix: reader for reader in readers for suffix in reader.suffixes},
+                readers=ReaderTable(readers),
                 chunker=_default_chunker() if self._chunker is None else self._chunker,
                 batch_size=self._batch_size,
                 max_bytes=self._max_bytes,
@@ -214,7 +218,7 @@ class Indexer:
 
     def _job(self, path: str | os.PathLike[str], prefix: str, delete_missing: bool, on_error: OnError) -> FolderJob:
         pipeline = self._pipeline()
-        walk = FolderWalk(path, pipeline.readers.keys(), prefix=prefix, include=self._include, ignore=self._ignore)
+        walk = FolderWalk(path, pipeline.readers, prefix=prefix, include=self._include, ignore=self._ignore)
         return FolderJob(
             walk=walk,
             pipeline=pipeline,
@@ -231,12 +235,14 @@ class Indexer:
 
 
 def _default_readers() -> Sequence[Reader]:
-    from agentscope_rx.knowledge.readers import default_readers
+    from agentscope_rx.knowledge.readers.image import ImageReader
+    from agentscope_rx.knowledge.readers.registry import default_readers
 
-    return default_readers()
+    # (without a model that describes it, a picture would be found by nothing but its name)
+    return [each for each in default_readers() if not isinstance(each, ImageReader)]
 
 
 def _default_chunker() -> Chunker:
-    from agentscope_rx.knowledge.chunkers import default_chunker
+    from agentscope_rx.knowledge.chunkers.default import default_chunker
 
     return default_chunker()

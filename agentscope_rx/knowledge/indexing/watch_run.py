@@ -20,6 +20,7 @@ from agentscope_rx.knowledge.indexing.file_changes import FileChanges
 from agentscope_rx.knowledge.indexing.folder_run import FileMemory, FolderJob, FolderRun
 from agentscope_rx.knowledge.indexing.folder_walk import FolderContents
 from agentscope_rx.knowledge.indexing.index_progress import IndexProgress, Tally
+from agentscope_rx.knowledge.readers.parser_pool import keep_parsers
 from agentscope_rx.reactive import (
     ENGINE_WORKERS,
     Flow,
@@ -90,7 +91,7 @@ class WatchRun:
             self._report = tally.begin_phase("watching")
             return concat(just(self._report), again)
 
-        return concat(run.run(), defer(end))
+        return concat(keep_parsers(run.run()), defer(end))
 
     def _look(self) -> Flow[FolderContents]:
         return iterate_on_worker(self.job.walk.look, ENGINE_WORKERS).pipe(ops.last())
