@@ -81,6 +81,8 @@ def bring_up_to_date(place: IndexPlace, *, quiet: bool) -> KnowledgeBase:
     advised(lambda: report.append(_shown(view, indexer, folder, watch=False)), rebuild)
     done = report[0]
     if not done.found:
+        base.store.close().run()
+        place.discard()
         raise _nothing(place.name, done)
     if not quiet and (done.done or done.removed):
         note(f"{clean(place.name)}: {summary(done)}")
@@ -122,10 +124,8 @@ def _index(place: IndexPlace, flags: argparse.Namespace) -> IndexProgress:
     try:
         if flags.rebuild:
             _remove_all(base)
-        view = index_view_of(json_lines=flags.json, quiet=flags.quiet, summaries=flags.watch)
+        view = _Remembering(place, index_view_of(json_lines=flags.json, quiet=flags.quiet, summaries=flags.watch))
         indexer = place.indexer(base)
-        if place.settings != Settings.of(place.folder):
-            place.settings.save(place.folder)
         if flags.watch and not flags.quiet and not flags.json:
             note(f"following {clean(flags.folder)}; Ctrl-C ends it")
         return _shown(view, indexer, place.folder, watch=flags.watch)
@@ -146,6 +146,28 @@ def _shown(view: IndexView, indexer: Indexer, folder: object, *, watch: bool) ->
         view.end()
 
 
+class _Remembering:
+    """Remembers the settings of a folder once the store has taken them."""
+
+    def __init__(self, place: IndexPlace, view: IndexView) -> None:
+        self._place = place
+        self._view = view
+        self._saved = False
+
+    def show(self, progress: IndexProgress) -> IndexProgress:
+        """The progress, shown."""
+        folder, settings = self._place.folder, self._place.settings
+        if not self._saved and progress.found and progress.phase != "looking" and folder is not None:
+            self._saved = True
+            if settings != Settings.of(folder):
+                settings.save(folder)
+        return self._view.show(progress)
+
+    def end(self) -> None:
+        """End the view."""
+        self._view.end()
+
+
 def _remove_all(base: KnowledgeBase) -> None:
     """Empty the store: it takes the vectors of any model then."""
     ids = base.store.documents().pipe(ops.map(lambda each: each.document.id), ops.to_list())
@@ -155,6 +177,7 @@ def _remove_all(base: KnowledgeBase) -> None:
 def _end(report: IndexProgress, place: IndexPlace, flags: argparse.Namespace) -> int:
     report_failures(report)
     if not report.found and not report.removed and not report.failed:
+        place.discard()
         raise _nothing(flags.folder, report)
     if not flags.quiet and not flags.json:
         print(f"{summary(report)}, in {place.shown}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -124,6 +125,16 @@ class IndexPlace:
         from agentscope_rx.knowledge import Indexer
 
         return Indexer(base, include=self.settings.include, ignore=self.settings.exclude)
+
+    def discard(self) -> None:
+        """Remove the index of a folder without documents."""
+        if self.folder is None or self.settings.into:
+            return
+        own = self.folder / OWN_FOLDER
+        with suppress(OSError):
+            for name in ("knowledge.db-shm", "knowledge.db-wal", "knowledge.db"):
+                (own / name).unlink(missing_ok=True)
+            own.rmdir()
 
     def _store(self) -> ChunkStore:
         file = self.file

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import NamedTuple
 
 from agentscope_rx.agent import Agent, ReActAgent
@@ -101,16 +102,8 @@ class ChatSession:
             hooks = [*skills_hooks(flags.skills), *subagents_hooks(flags.subagents)]
             # last: it may take long
             bases = knowledge_of(flags)
-            agent = ReActAgent(
-                "assistant",
-                model,
-                system,
-                toolkit=toolkit,
-                max_iters=rounds,
-                hooks=hooks,
-                knowledge=bases or None,
-                knowledge_mode=flags.knowledge_mode,
-            )
+            make = partial(ReActAgent, "assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=hooks)
+            agent = make(knowledge=bases, knowledge_mode=flags.knowledge_mode) if bases else make()
         if rules is not None:
             put_under(agent, rules)
         session = cls(

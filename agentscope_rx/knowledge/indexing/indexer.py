@@ -59,7 +59,7 @@ class Indexer:
     """Indexes documents into a base, or into a store with the vectors of an embedding model.
 
     `readers` and `chunker` replace the default ones; `default_readers(describe=model)` reads pictures, too.
-    `batch_size` chunks are embedded and written at once, `max_concurrency` documents are in progress at once: together
+    At most `batch_size` chunks are embedded and written at once, `max_concurrency` documents are in progress at once: together
     they bound the memory. A document of more than `max_bytes` is not read. `include` and `ignore` are patterns of paths
     such as "*.md" or "drafts/"; one without a slash matches at any depth. `metadata` gives what searches filter by,
     from the id of a document.
@@ -205,12 +205,14 @@ class Indexer:
     def _pipeline(self) -> DocumentPipeline:
         if self._made is None:
             readers = _default_readers() if self._readers is None else self._readers
+            model = self.base.embedding
             self._made = DocumentPipeline(
                 store=self.base.store,
-                embedding=self.base.embedding,
+                embedding=model,
                 readers=ReaderTable(readers),
                 chunker=_default_chunker() if self._chunker is None else self._chunker,
-                batch_size=self._batch_size,
+                # (a slow model embeds a few at once: progress is seen, and a stop loses, batch by batch)
+                batch_size=min(self._batch_size, model.batch_size * model.max_concurrency),
                 max_bytes=self._max_bytes,
                 metadata=self._metadata,
             )
