@@ -74,6 +74,11 @@ class Term(NamedTuple):
     text: str
     is_prefix: bool = False
 
+    @property
+    def expression(self) -> str:
+        """What FTS5 takes: letters, digits, spaces and `_` in quotes need no escape."""
+        return f'"{self.text}" *' if self.is_prefix else f'"{self.text}"'
+
 
 def query_terms(query: str, *, names: bool = False) -> list[Term]:
     """The terms of a query, each once, without words that say nothing, at most `MAX_TERMS`."""
@@ -90,8 +95,7 @@ def query_terms(query: str, *, names: bool = False) -> list[Term]:
 
 def match_of(query: str, *, names: bool = False) -> str:
     """The expression that finds texts with any of the query's terms; '' if it has none."""
-    # only letters, digits, spaces and _ are left, so that a quoted term needs no escape
-    return " OR ".join(f'"{text}" *' if prefix else f'"{text}"' for text, prefix in query_terms(query, names=names))
+    return " OR ".join(term.expression for term in query_terms(query, names=names))
 
 
 def _folded(text: str) -> str:

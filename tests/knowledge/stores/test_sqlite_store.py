@@ -39,7 +39,7 @@ from agentscope_rx.knowledge import (
     SqliteChunkStore,
     Where,
 )
-from agentscope_rx.knowledge.stores.sqlite import writing
+from agentscope_rx.knowledge.stores.sqlite import search, writing
 from agentscope_rx.knowledge.where import matches
 from agentscope_rx.messages import FileSource, ImageBlock
 from agentscope_rx.reactive import from_iterable, never
@@ -199,6 +199,27 @@ def test_names_in_code_are_found_by_their_parts(tmp_path: Path):
     store.close().run()
 
 
+def test_common_words_rank_what_rare_words_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "COMMON", 3)
+    store = opened(tmp_path / "k.db")
+    texts = ["ferry ticket", "ferry", "ferry harbour", "ferry boat", "ticket office", "boat trip"]
+    for number, text in enumerate(texts):
+        document = Document(id=f"{number}")
+        chunk = Chunk(document=document, number=0, text=text, start=0, end=1)
+        store.put(document, from_iterable([[EmbeddedChunk(chunk, (1, 0, 0, 0))]])).run()
+
+    def found(query: str, limit: int) -> list[str]:
+        return [each.chunk.text for each in store.matching(query, limit).run()]
+
+    assert found("ferry ticket", 1) == ["ferry ticket"]
+    assert found("ferry ticket", 2) == ["ferry ticket", "ticket office"]
+    # too few chunks have the rare word: the others come, too
+    assert len(found("ferry ticket", 9)) == 5
+    assert len(found("ferry", 9)) == 4
+    assert len(found("ferry unknownword", 9)) == 4
+    store.close().run()
+
+
 # --- the matrix in memory ---------------------------------------------------------------------------------------------
 
 
@@ -212,6 +233,20 @@ def test_a_search_reads_only_what_is_new(tmp_path: Path):
     assert store._matrix._vectors is before, "the arrays were made anew for one chunk"
     store.close().run()
     other.close().run()
+
+
+def test_a_search_takes_four_statements(tmp_path: Path):
+    store = opened(tmp_path / "k.db")
+    put(store, "a", [(1, float(n), 0, 0) for n in range(300)])
+    store.nearest([1, 0, 0, 0], 1).run()
+    statements: list[str] = []
+    with store._database.read() as connection:
+        assert connection is not None
+    for each in store._database._kept:
+        each.db.set_trace_callback(statements.append)
+    assert len(store.nearest([1, 0, 0, 0], 5).run()) == 5
+    assert [each.split()[0] for each in statements] == ["BEGIN", "SELECT", "SELECT", "COMMIT"]
+    store.close().run()
 
 
 def test_rows_of_removed_documents_are_given_back(tmp_path: Path):

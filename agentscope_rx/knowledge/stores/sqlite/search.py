@@ -17,11 +17,13 @@ from agentscope_rx.knowledge.stores.sqlite.database import Database
 from agentscope_rx.knowledge.stores.sqlite.matrix import Floats, Ints, Matrix, View, unit
 from agentscope_rx.knowledge.stores.sqlite.rows import chunks_by_key, place
 from agentscope_rx.knowledge.where import Where
-from agentscope_rx.messages.terms import match_of
+from agentscope_rx.messages.terms import query_terms
 
 T = TypeVar("T")
 
 _TRIES = 100
+COMMON = 5000
+"""A word in more chunks than this one is common: it ranks chunks that rarer words find."""
 
 
 def nearest(
@@ -53,36 +55,63 @@ def matching(
     vector: Sequence[float] | None,
 ) -> tuple[Found, ...]:
     """The chunks that share words with the text, the most relevant first."""
-    match = match_of(text, names=True)
+    terms = [term.expression for term in query_terms(text, names=True)]
 
     def words(connection: sqlite3.Connection) -> dict[int, float]:
-        conditions = compiled(where)
-        given = [each for each in (conditions.documents, conditions.chunks) if each is not None]
-        rows = connection.execute(
-            "SELECT c.key, bm25(kb_words) AS cost FROM kb_words w CROSS JOIN kb_chunks c ON c.key = w.rowid"  # noqa: S608
-            " CROSS JOIN kb_documents d ON d.key = c.document WHERE kb_words MATCH ? AND d.state = 1"
-            f"{''.join(f' AND ({each.text})' for each in given)} ORDER BY cost, d.id, c.number LIMIT ?",
-            (match, *(value for each in given for value in each.values), limit),
-        )
-        return {key: max(0.0, -cost) for key, cost in rows}
+        every = " OR ".join(terms)
+        rare = _rare(connection, terms, every)
+        if rare:
+            found = _relevances(connection, f"({rare}) AND ({every})", limit, where)
+            if len(found) == limit:
+                return found
+        return _relevances(connection, every, limit, where)
 
     def beside(connection: sqlite3.Connection, view: View) -> tuple[Found, ...]:
         assert vector is not None
         wanted = _unit(vector, view)
-        relevances = words(connection) if match else {}
+        relevances = words(connection) if terms else {}
         rows = np.flatnonzero(np.isin(view.keys, np.array(list(relevances), np.int64)))
         cosines = dict(zip(view.keys[rows].tolist(), view.cosines(rows, wanted).tolist(), strict=True))
         return _found(connection, list(relevances), lambda key: (cosines[key], relevances[key]))
 
     if vector is not None:
         return _at_one_moment(database, matrix, beside) or ()
-    if not match:
+    if not terms:
         return ()
     with database.read() as connection:
         if connection is None:
             return ()
         relevances = words(connection)
         return _found(connection, list(relevances), lambda key: (None, relevances[key]))
+
+
+def _relevances(connection: sqlite3.Connection, match: str, limit: int, where: Where | None) -> dict[int, float]:
+    """The keys of the most relevant chunks."""
+    conditions = compiled(where)
+    given = [each for each in (conditions.documents, conditions.chunks) if each is not None]
+    rows = connection.execute(
+        "SELECT c.key, bm25(kb_words) AS cost FROM kb_words w CROSS JOIN kb_chunks c ON c.key = w.rowid"  # noqa: S608
+        " CROSS JOIN kb_documents d ON d.key = c.document WHERE kb_words MATCH ? AND d.state = 1"
+        f"{''.join(f' AND ({each.text})' for each in given)} ORDER BY cost, d.id, c.number LIMIT ?",
+        (match, *(value for each in given for value in each.values), limit),
+    )
+    return {key: max(0.0, -cost) for key, cost in rows}
+
+
+def _rare(connection: sqlite3.Connection, terms: Sequence[str], every: str) -> str:
+    """The terms that few chunks have, if others are in many; '' if all terms are to be looked at.
+
+    The relevance of one chunk costs microseconds, and common words are in most chunks: so chunks with a rarer word are
+    ranked, by all words.
+    """
+    if len(terms) < 2 or _count(connection, every) <= COMMON:
+        return ""
+    counts = [_count(connection, term) for term in terms]
+    return " OR ".join(term for term, count in zip(terms, counts, strict=True) if 0 < count <= COMMON)
+
+
+def _count(connection: sqlite3.Connection, match: str) -> int:
+    return connection.execute("SELECT count(*) FROM kb_words WHERE kb_words MATCH ?", (match,)).fetchone()[0]
 
 
 def _at_one_moment(database: Database, matrix: Matrix, search: Callable[[sqlite3.Connection, View], T]) -> T | None:
