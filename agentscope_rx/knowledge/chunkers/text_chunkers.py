@@ -34,6 +34,11 @@ from agentscope_rx.reactive import (
     just,
 )
 
+SIZE = 384
+"""Five chunks of this size answer more questions than five smaller ones, and one fits into E5's window of 512 tokens
+(whose tokens are smaller)."""
+OVERLAP = 48
+
 _AT_ONCE = 16
 _LEAST = 16
 
@@ -111,7 +116,9 @@ class TextChunker(Chunker):
 class TokenChunker(TextChunker):
     """As many whole words as fit, whatever the document looks like."""
 
-    def __init__(self, size: int = 256, overlap: int = 32, *, count: Callable[[str], int] = estimated_tokens) -> None:
+    def __init__(
+        self, size: int = SIZE, overlap: int = OVERLAP, *, count: Callable[[str], int] = estimated_tokens
+    ) -> None:
         super().__init__(size, overlap, count=count)
 
     def _style_of(self, section: Section) -> Style:
@@ -124,7 +131,9 @@ class SentenceChunker(TextChunker):
     It knows the marks of European, Indian, Arabic, Chinese and Japanese texts, and common abbreviations.
     """
 
-    def __init__(self, size: int = 256, overlap: int = 32, *, count: Callable[[str], int] = estimated_tokens) -> None:
+    def __init__(
+        self, size: int = SIZE, overlap: int = OVERLAP, *, count: Callable[[str], int] = estimated_tokens
+    ) -> None:
         super().__init__(size, overlap, count=count)
 
     def _style_of(self, section: Section) -> Style:
@@ -142,7 +151,7 @@ class HeadingChunker(TextChunker):
 
     def __init__(
         self,
-        size: int = 256,
+        size: int = SIZE,
         overlap: int = 0,
         *,
         smallest: int | None = None,
@@ -166,7 +175,7 @@ class CodeChunker(TextChunker):
     The lines that begin the enclosing classes and functions are added to the headings of a chunk.
     """
 
-    def __init__(self, size: int = 256, overlap: int = 0, *, count: Callable[[str], int] = estimated_tokens) -> None:
+    def __init__(self, size: int = SIZE, overlap: int = 0, *, count: Callable[[str], int] = estimated_tokens) -> None:
         super().__init__(size, overlap, count=count)
 
     def _style_of(self, section: Section) -> Style:

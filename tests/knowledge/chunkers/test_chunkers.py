@@ -215,7 +215,7 @@ def test_arguments_and_fingerprints() -> None:
         TokenChunker(count=3)  # pyright: ignore[reportArgumentType]
     made = [TokenChunker(), TokenChunker(128), TokenChunker(overlap=0), SentenceChunker(), TokenChunker(count=by_words)]
     assert len({each.fingerprint for each in made}) == len(made)
-    assert TokenChunker().fingerprint == TokenChunker().fingerprint == "TokenChunker/1(256,32,0,estimated_tokens)"
+    assert TokenChunker().fingerprint == TokenChunker().fingerprint == "TokenChunker/1(384,48,0,estimated_tokens)"
     assert TokenChunker(count=EstimatedTokens().count_text).fingerprint == TokenChunker().fingerprint
 
 

@@ -17,10 +17,10 @@ from agentscope_rx.knowledge import (
     HeadingChunker,
     Section,
     SentenceChunker,
-    TextChunker,
     TokenChunker,
 )
 from agentscope_rx.knowledge.chunkers.cutter import Cutter
+from agentscope_rx.knowledge.chunkers.text_chunkers import TextChunker
 from agentscope_rx.messages import ImageBlock, URLSource
 from agentscope_rx.models.tokens import estimated_tokens
 
