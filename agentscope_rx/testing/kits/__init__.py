@@ -5,6 +5,7 @@
 | `check_publisher(make)`         | any cold Observable, by the rules of Reactive Streams             |
 | `check_operator(operator)`      | an operator, over sources that wait and sources that do not       |
 | `check_chat_model(make)`        | a `ChatModel`                                                     |
+| `check_chunker(make)`           | a `Chunker`                                                       |
 | `check_memory(make)`            | a `Memory`                                                        |
 | `check_session(make)`           | a `Session`                                                       |
 | `check_long_term_memory(make)`  | a `LongTermMemory`                                                |
@@ -18,6 +19,7 @@ Each is a plain function for any test runner. It runs each rule on a loop of its
 
 from agentscope_rx.testing.kits.chat_model import check_chat_model
 from agentscope_rx.testing.kits.chunk_store import check_chunk_store
+from agentscope_rx.testing.kits.chunker import check_chunker
 from agentscope_rx.testing.kits.hook import check_hook
 from agentscope_rx.testing.kits.long_term_memory import check_long_term_memory
 from agentscope_rx.testing.kits.memory import check_memory
@@ -32,6 +34,7 @@ __all__ = [
     "RuleBrokenError",
     "check_chat_model",
     "check_chunk_store",
+    "check_chunker",
     "check_hook",
     "check_long_term_memory",
     "check_memory",
