@@ -81,6 +81,9 @@ def test_markdown_has_code_and_tables_of_their_own():
     st.text(st.characters(exclude_categories=["Cs"]), max_size=300), st.sampled_from(["utf-8", "utf-16", "utf-8-sig"])
 )
 def test_text_keeps_its_characters(content: str, encoding: str):
+    if encoding == "utf-16" and content.startswith("\0"):
+        # a NUL behind its mark makes it the mark of UTF-32
+        content = content.lstrip("\0")
     expected = content.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     reader = TextReader(encoding="utf-8") if encoding == "utf-8" else TextReader()
     data = content.encode(encoding)

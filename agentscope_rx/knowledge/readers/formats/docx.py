@@ -22,7 +22,7 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     try:
         document = docx.Document(file)
     except (OpcError, KeyError, ValueError) as error:
-        raise FormatError(f"it is no Word document ({error})") from error
+        raise FormatError("it is no Word document") from error
     levels = _levels(document)
     outline = Outline(document.core_properties.title)
     lines: list[str] = []

@@ -179,7 +179,7 @@ class _Walk:
 
     def _code(self, element: _Element) -> Iterator[Part]:
         yield from self._flush()
-        text = "".join(str(each) for each in element.itertext(with_tail=False)).strip("\n")
+        text = _visible(element).strip("\n")
         if text.strip():
             inner = element.find("code")
             named = f"{element.get('class') or ''} {inner.get('class') or '' if inner is not None else ''}"

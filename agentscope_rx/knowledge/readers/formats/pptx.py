@@ -23,7 +23,7 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     try:
         presentation = pptx.Presentation(file)
     except (PythonPptxError, KeyError, ValueError) as error:
-        raise FormatError(f"it is no presentation ({error})") from error
+        raise FormatError("it is no presentation") from error
     title = presentation.core_properties.title
     for number, slide in enumerate(presentation.slides, 1):
         yield from _slide(slide, number, "" if title == "PowerPoint Presentation" else title)
