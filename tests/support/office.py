@@ -11,6 +11,9 @@ import openpyxl
 import pptx
 import pypdf
 
+WORD = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+"""The beginning of a Word document's part."""
+
 
 def pdf(pages: Sequence[str], *, title: str = "", headings: Mapping[int, str] | None = None) -> bytes:
     """A PDF whose pages have these texts (ASCII); `headings` is the outline, by the index of the page."""

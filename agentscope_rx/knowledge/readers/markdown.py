@@ -102,7 +102,7 @@ class _Scanner:
         yield from self._add(line)
         if line.rstrip() in ("---", "..."):
             titles = [found[1] for each in self._lines if (found := _TITLE.match(each))]
-            self._outline.title = " ".join(titles[0].strip().strip("\"'").split()) if titles else ""
+            self._outline.title = " ".join(titles[0].strip().strip("\"'").split())[:200] if titles else ""
             self._front = -1
             yield from self.flush()
         elif self._front > _FRONT or not line.endswith("\n"):

@@ -27,7 +27,10 @@ def opened(source: DocumentSource, limits: ReadLimits) -> Generator[BinaryIO]:
         return
     with os.fdopen(_descriptor(source), "rb") as file:
         check_size(source, os.fstat(file.fileno()).st_size, limits)
-        yield file
+        try:
+            yield file
+        except OSError as error:
+            raise DocumentError(source.document.id, f"it could not be read: {error}") from error
 
 
 def check_size(source: DocumentSource, size: int, limits: ReadLimits) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from agentscope_rx.knowledge.readers.limits import MIB, ReadLimits
 from agentscope_rx.knowledge.readers.parser_process import ParserProcess
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, just, on_worker, using
-from agentscope_rx.reactive.kernel.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited, new_lock
 
 T = TypeVar("T")
 
@@ -29,6 +29,14 @@ class ParserPool:
     def __init__(self) -> None:
         self._lock = new_lock()
         self._waiting: dict[tuple[str, int], list[ParserProcess]] = {}
+        self._holders = 0
+        call_after_fork(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: these children are the parent's."""
+        for each in self._waiting.values():
+            keep_inherited(*each)
+        self._waiting = {}
         self._holders = 0
 
     def take(self, format: str, limits: ReadLimits) -> ParserProcess:

@@ -51,14 +51,17 @@ class ParserProcess:
         self.documents = 0
         self.bytes = 0
         self._seconds = START_SECONDS
-        self._process = Popen(  # noqa: S603 - this Python, with a file of this package
-            (python, "-I", "-S", str(_PROGRAM)),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},
-            start_new_session=True,
-        )
+        try:
+            self._process = Popen(  # noqa: S603 - this Python, with a file of this package
+                (python, "-I", "-S", str(_PROGRAM)),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SetupError(f"The child process that parses documents could not be started: {error}.") from error
         self._input = cast("BinaryIO", self._process.stdin)
         self._output = cast("BinaryIO", self._process.stdout)
         if _HAS_POLL:

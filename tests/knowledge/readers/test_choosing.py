@@ -102,7 +102,7 @@ def test_a_model_that_cannot_see_is_refused():
         ImageReader(describe=BlindModel())
 
 
-def test_a_picture_that_is_none_or_has_no_description_is_damaged():
+def test_a_picture_without_description_is_damaged():
     with pytest.raises(DamagedDocumentError, match="no picture"):
         read(ImageReader(), "a.png", b"GIF8 not quite")
     with pytest.raises(DamagedDocumentError, match="wrote no description"):

@@ -25,10 +25,9 @@ from agentscope_rx.knowledge.readers.formats.parts import FormatError, LimitErro
 from agentscope_rx.knowledge.readers.formats.zips import check_zip
 from tests.knowledge.readers.reading import read
 from tests.knowledge.readers.test_parsed import children
-from tests.support.office import pdf, pdf_of, slides, stream, with_member, word, workbook
+from tests.support.office import WORD, pdf, pdf_of, slides, stream, with_member, word, workbook
 
 MIB = 2**20
-WORD = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
 SHEET = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
 CIRCLE = [
     "<</Type/Catalog/Pages 2 0 R>>",

@@ -24,7 +24,7 @@ from agentscope_rx.knowledge.readers.parser_process import ParserProcess
 from agentscope_rx.reactive import concat_map, from_callable, from_iterable
 from agentscope_rx.testing import run_virtual
 from tests.knowledge.readers.reading import read, source
-from tests.support.office import pdf, slides, word, workbook
+from tests.support.office import WORD, pdf, slides, with_member, word, workbook
 
 PAGE = """<html><head><title>Guide</title><script>run()</script></head><body><nav>Home</nav><h1>Tickets</h1>
 <p>A <b>ticket</b> costs\n three euros.<!-- really --><p style="color:red; display: none">hidden</p><ul>
@@ -101,6 +101,15 @@ def test_headings_and_tables_of_a_word_document():
         ("table", None, ("Handbook", "Tickets"), "| zone | price |\n| --- | --- |\n| A | 3 |"),
         ("text", None, ("Handbook", "Tickets", "Refunds"), "Refunds\n\nAsk within 14 days."),
     ]
+
+
+def test_word_has_inserted_text_and_content_controls():
+    body = (
+        b"<w:sdt><w:sdtContent><w:p><w:r><w:t>In a control</w:t></w:r></w:p></w:sdtContent></w:sdt><w:p><w:r>"
+        b"<w:t>a</w:t></w:r><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>"
+    )
+    data = with_member(word(), "word/document.xml", WORD + body + b"</w:body></w:document>")
+    assert shown(read(DocxReader(), "a.docx", data)) == [("text", None, ("Handbook",), "In a control\n\nanew")]
 
 
 def test_slides_with_notes_tables_and_groups():

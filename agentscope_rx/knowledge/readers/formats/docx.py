@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import docx
 from docx.document import Document
 from docx.opc.exceptions import OpcError
-from docx.table import Table
 
+from agentscope_rx.knowledge.readers.formats.elements import Element
 from agentscope_rx.knowledge.readers.formats.parts import FormatError, Outline, Part, cut, table_parts
 from agentscope_rx.knowledge.readers.formats.zips import check_zip
 
 _LEVELS = 9
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_PARAGRAPH, _TABLE, _TEXT = f"{_W}p", f"{_W}tbl", f"{_W}t"
+_WRAPPERS = frozenset(f"{_W}{name}" for name in ("sdt", "sdtContent", "ins", "customXml", "smartTag"))
+_SPACES = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 
 def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
@@ -26,15 +31,16 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     levels = _levels(document)
     outline = Outline(document.core_properties.title)
     lines: list[str] = []
-    for block in document.iter_inner_content():
-        if isinstance(block, Table):
+    for block in _blocks(document):
+        if block.tag == _TABLE:
             yield from _text(lines, outline)
             yield from table_parts(_rows(block), None, outline.headings)
             continue
-        text = block.text.strip()
-        level = levels.get(block._p.style or "")
+        text = _content(block).strip()
         if not text:
             continue
+        style = block.find(f"{_W}pPr/{_W}pStyle")
+        level = None if style is None else levels.get(style.get(f"{_W}val") or "")
         if level is not None:
             yield from _text(lines, outline)
             if level == 0:
@@ -51,10 +57,41 @@ def _text(lines: list[str], outline: Outline) -> Iterator[Part]:
         lines.clear()
 
 
-def _rows(table: Table) -> Iterator[list[str]]:
+def _blocks(document: Document) -> Iterator[Element]:
+    """The paragraphs and tables of the body, also those in content controls, which python-docx leaves out."""
+    pending = [*reversed(cast("Element", document.element.body))]
+    while pending:
+        each = pending.pop()
+        if each.tag in (_PARAGRAPH, _TABLE):
+            yield each
+        elif each.tag in _WRAPPERS:
+            pending += reversed(each)
+
+
+def _content(block: Element) -> str:
+    """The text of a paragraph or cell, with inserted and without deleted text; text boxes count once."""
+    found: list[str] = []
+    pending = [*reversed(block)]
+    while pending:
+        each = pending.pop()
+        if each.tag == _TEXT:
+            found.append(each.text or "")
+        elif (space := _SPACES.get(str(each.tag))) is not None:
+            found.append(space)
+        elif each.tag == _FALLBACK:
+            # the same once more, for older programs
+            continue
+        else:
+            if each.tag == _PARAGRAPH and found:
+                found.append("\n")
+            pending += reversed(each)
+    return "".join(found)
+
+
+def _rows(table: Element) -> Iterator[list[str]]:
     # (python-docx's `row.cells` takes time that grows with the square of the table)
-    for row in table._tbl.tr_lst:
-        yield ["\n".join("".join(p.text for p in cell.p_lst).split("\n")) for cell in row.tc_lst]
+    for row in table.iterchildren(f"{_W}tr"):
+        yield [_content(cell) for cell in row.iterchildren(f"{_W}tc")]
 
 
 def _levels(document: Document) -> dict[str, int]:

@@ -9,8 +9,9 @@ import codecs
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
+from agentscope_rx.knowledge.readers.formats.elements import Element
 from agentscope_rx.knowledge.readers.formats.parts import FormatError, Outline, Part, cut, one_line, table_parts
 from agentscope_rx.knowledge.readers.languages import LANGUAGES
 
@@ -85,47 +86,27 @@ def _utf_8(data: bytes) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _tree(data: bytes) -> _Element | None:
+def _tree(data: bytes) -> Element | None:
     # (comments, processing instructions and entities of a page's own are left out; nothing is fetched)
     parser = lxml.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         parser.feed(data)
-        return cast("_Element | None", parser.close())
+        return cast("Element | None", parser.close())
     except lxml.XMLSyntaxError as error:
         if not data.strip():
             return None
         raise FormatError(f"it is no HTML ({error})") from error
 
 
-def _check_depth(root: _Element) -> None:
+def _check_depth(root: Element) -> None:
     """`FormatError` if the parser has stopped at its greatest depth, which it does without a word."""
     depth = 0
-    last: _Element | None = root
+    last: Element | None = root
     while last is not None:
         last = next(reversed(last), None)
         depth += 1
         if depth >= _DEPTH:
             raise FormatError("it is nested too deeply")
-
-
-class _Element(Protocol):
-    """What is used of an element of lxml, which brings no types."""
-
-    tag: object
-    text: str | None
-    tail: str | None
-
-    def get(self, name: str) -> str | None: ...
-
-    def find(self, path: str) -> _Element | None: ...
-
-    def iter(self, *tags: str) -> Iterator[_Element]: ...
-
-    def itertext(self, *tags: str, with_tail: bool = True) -> Iterator[str]: ...
-
-    def __iter__(self) -> Iterator[_Element]: ...
-
-    def __reversed__(self) -> Iterator[_Element]: ...
 
 
 class _Walk:
@@ -136,9 +117,9 @@ class _Walk:
         self._text: list[str] = []
         self._size = 0
 
-    def parts(self, root: _Element) -> Iterator[Part]:
+    def parts(self, root: Element) -> Iterator[Part]:
         """The parts of the tree, as they are complete."""
-        pending: list[_Element | str] = [root]
+        pending: list[Element | str] = [root]
         while pending:
             each = pending.pop()
             if isinstance(each, str):
@@ -165,7 +146,7 @@ class _Walk:
                 self._enter(each, tag, pending)
         yield from self._flush()
 
-    def _enter(self, element: _Element, tag: str, pending: list[_Element | str]) -> None:
+    def _enter(self, element: Element, tag: str, pending: list[Element | str]) -> None:
         """Put what the element holds on the list, so that it comes next."""
         if tag in _BLOCKS:
             if tag not in _LINES:
@@ -177,7 +158,7 @@ class _Walk:
         elif element.text:
             pending.append(re.sub(r"\s+", " ", element.text))
 
-    def _code(self, element: _Element) -> Iterator[Part]:
+    def _code(self, element: Element) -> Iterator[Part]:
         yield from self._flush()
         text = _visible(element).strip("\n")
         if text.strip():
@@ -202,7 +183,7 @@ class _Walk:
             yield from cut(Part(text + "\n\n", None, self._outline.headings))
 
 
-def _is_hidden(element: _Element) -> bool:
+def _is_hidden(element: Element) -> bool:
     return (
         element.get("hidden") is not None
         or element.get("aria-hidden") == "true"
@@ -210,10 +191,10 @@ def _is_hidden(element: _Element) -> bool:
     )
 
 
-def _visible(element: _Element) -> str:
+def _visible(element: Element) -> str:
     """The text in an element, without what is dropped or hidden."""
     found: list[str] = []
-    pending: list[_Element | str] = [*reversed(element), element.text or ""]
+    pending: list[Element | str] = [*reversed(element), element.text or ""]
     while pending:
         each = pending.pop()
         if isinstance(each, str):
@@ -228,7 +209,7 @@ def _visible(element: _Element) -> str:
     return "".join(found)
 
 
-def _rows(table: _Element) -> list[list[str]] | None:
+def _rows(table: Element) -> list[list[str]] | None:
     """The rows of a table; None if it is used for the layout of a page."""
     if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
         return None
