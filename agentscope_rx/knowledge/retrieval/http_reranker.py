@@ -43,7 +43,8 @@ class HttpReranker(Reranker):
     30 s for all of them, so that a retrieval can go on without the scores.
 
     `api_key` comes from COHERE_API_KEY, JINA_API_KEY or DASHSCOPE_API_KEY when not given. "compatible" and "tei" need
-    the `base_url` of a server. The model reads at most `max_chars` characters of a passage.
+    the `base_url` of a server; one that ends in /rerank or /reranks is the whole address. The model reads at most
+    `max_chars` characters of a passage.
     """
 
     def __init__(
@@ -88,7 +89,13 @@ class HttpReranker(Reranker):
         if self.api == "dashscope":
             parameters = {"return_documents": False, "top_n": len(texts)}
             return {"model": self.model_name, "input": {"query": query, "documents": texts}, "parameters": parameters}
-        return {"model": self.model_name, "query": query, "documents": texts, "top_n": len(texts)}
+        body: dict[str, object] = {
+            "model": self.model_name,
+            "query": query,
+            "documents": texts,
+            "top_n": len(texts),
+        }
+        return body | {"return_documents": False} if self.api == "jina" else body
 
     def _scores(self, answer: object, count: int) -> Sequence[float]:
         """The scores in the order of the passages; `ProtocolError` for an answer without one for each."""
@@ -127,5 +134,6 @@ def _server(api: RerankApi, base_url: str | None, api_key: str | None) -> tuple[
     if key is None and base_url is None:
         raise ConfigurationError(f"No API key for {api}. Pass api_key=..., or set the environment variable {variable}.")
     parts = base_parts(base_url or base or "", base or "http://localhost:8000/v1")
-    endpoint = Endpoint(parts._replace(path=parts.path.removesuffix(_PATH) + _PATH), key, bearer(key))
+    whole = parts.path.endswith((_PATH, f"{_PATH}s"))
+    endpoint = Endpoint(parts if whole else parts._replace(path=parts.path + _PATH), key, bearer(key))
     return endpoint.url, endpoint.headers

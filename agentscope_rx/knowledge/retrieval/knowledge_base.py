@@ -38,7 +38,7 @@ from agentscope_rx.knowledge.knowledge import (
 )
 from agentscope_rx.knowledge.passage import Found, Passage
 from agentscope_rx.knowledge.retrieval.fusing import best_first, fuse, without_copies
-from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
+from agentscope_rx.knowledge.retrieval.passages import Passages, Scale, problems_of, scale_of
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.retrieval.windows import widened
 from agentscope_rx.knowledge.store import ChunkStore, IndexInfo
@@ -175,12 +175,13 @@ class KnowledgeBase(Knowledge):
         if self.reranker is None:
             return found
         return found.pipe(
-            concat_map(lambda passages: just(Passages(passages[: asked.pool]))), rerank(self.reranker, asked.text)
+            concat_map(lambda passages: just(Passages(passages[: asked.pool], (), scale_of(passages)))),
+            rerank(self.reranker, asked.text),
         )
 
     def _chosen(self, asked: _Asked, passages: tuple[Passage, ...]) -> Flow[tuple[Passage, ...]]:
         wide = widened(self.store, passages, asked.limit, self.window)
-        return wide.pipe(concat_map(lambda found: just(Passages(found, problems_of(passages)))))
+        return wide.pipe(concat_map(lambda found: just(Passages(found, problems_of(passages), scale_of(passages)))))
 
     def _candidates(self, asked: _Asked) -> Flow[tuple[Passage, ...]]:
         if self.search == "keyword" and asked.threshold is None:
@@ -221,7 +222,9 @@ class KnowledgeBase(Knowledge):
             scored = best_first((each, (each.relevance or 0.0) / best) for each in matching)
         else:
             scored = fuse(nearest, matching, weight=self.vector_weight)
-        return Passages(without_copies(self._passage(found, score) for found, score in scored))
+        model = (self.embedding.provider, self.embedding.model_name, getattr(self.embedding, "dimensions", None))
+        passages = without_copies(self._passage(found, score) for found, score in scored)
+        return Passages(passages, scale=Scale(self.search, model))
 
     def _passage(self, found: Found, score: float) -> Passage:
         chunk = found.chunk

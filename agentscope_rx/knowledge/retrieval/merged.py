@@ -21,7 +21,7 @@ A reranker of the merged bases sees all passages, and orders them whatever the b
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -32,8 +32,7 @@ from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question, check_limit, check_threshold, question_text
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.fusing import RANK_CONSTANT, between_least_and_best, without_copies
-from agentscope_rx.knowledge.retrieval.knowledge_base import KnowledgeBase
-from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, problems_of
+from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, problems_of, scale_of
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.where import Where, check_where
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
@@ -138,23 +137,8 @@ class MergedKnowledge(Knowledge):
         """All passages, best first."""
         passages = [each for result in results for each in result]
         # (sorted is stable: of equal scores, the passage of the base that was given first comes first)
-        scored = sorted(
-            zip(passages, self._scores(results, passages), strict=True), key=lambda each: -round(each[1], 9)
-        )
+        scored = sorted(zip(passages, _scores(results, passages), strict=True), key=lambda each: -round(each[1], 9))
         return without_copies(replace(passage, score=min(1.0, score)) for passage, score in scored)
-
-    def _scores(self, results: Sequence[Sequence[Passage]], passages: Sequence[Passage]) -> Sequence[float]:
-        kinds = {_kind_of_score(base, result) for base, result in zip(self.bases, results, strict=True) if result}
-        kind = next(iter(kinds)) if len(kinds) == 1 else None
-        if kind is None:
-            best = RANK_CONSTANT + 1
-            return [best / (RANK_CONSTANT + place) for result in results for place in range(1, len(result) + 1)]
-        scores = [each.score for each in passages]
-        models = {_model_of(base) for base, result in zip(self.bases, results, strict=True) if result}
-        if kind != "hybrid" or len(models) > 1:
-            return scores
-        near = between_least_and_best([each.similarity for each in passages])
-        return [(one + other) / 2 for one, other in zip(scores, near, strict=True)]
 
     def __repr__(self) -> str:
         return f"<MergedKnowledge of {', '.join(each.name for each in self.bases)}>"
@@ -164,16 +148,16 @@ def _late(base: str, which: str, limit: float) -> Exception:
     return KnowledgeTimeoutError(base, limit)
 
 
-def _kind_of_score(base: Knowledge, passages: Sequence[Passage]) -> Hashable:
-    """What the scores of this base mean: equal for bases whose scores can be compared, None if that is not known."""
-    if not isinstance(base, KnowledgeBase):
-        return None
-    if base.reranker is not None:
-        return id(base.reranker) if all(each.rank_score is not None for each in passages) else None
-    return _model_of(base) if base.search == "vector" else base.search
-
-
-def _model_of(base: Knowledge) -> Hashable:
-    """Names the model that a base embeds with."""
-    model = base.embedding if isinstance(base, KnowledgeBase) else None
-    return model and (model.provider, model.model_name, getattr(model, "dimensions", None))
+def _scores(results: Sequence[Sequence[Passage]], passages: Sequence[Passage]) -> Sequence[float]:
+    """A score for each of the passages of these results, by which all can be ordered."""
+    scales = {scale_of(result) for result in results if result}
+    kinds = {scale and scale.kind for scale in scales}
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    if kind is None or (len(scales) > 1 and kind not in ("hybrid", "keyword")):
+        best = RANK_CONSTANT + 1
+        return [best / (RANK_CONSTANT + place) for result in results for place in range(1, len(result) + 1)]
+    scores = [each.score for each in passages]
+    if kind != "hybrid" or len(scales) > 1:
+        return scores
+    near = between_least_and_best([each.similarity for each in passages])
+    return [(one + other) / 2 for one, other in zip(scores, near, strict=True)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.messages.redaction import error_text
@@ -11,23 +12,42 @@ from agentscope_rx.messages.redaction import error_text
 _LOG = logging.getLogger("agentscope_rx.knowledge")
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the scores of a result mean: the search "hybrid", "vector" or "keyword" with the embedding model `by`, or
+    "reranked" with the reranker `by`."""
+
+    kind: str
+    by: Hashable = None
+
+
 class Passages(tuple[Passage, ...]):
     """A tuple of passages, best first. `problems` are errors that made the result worse, but did not end the retrieval.
 
     A base that failed beside others, or a reranker that failed, is there. `problems_of` reads them from any tuple.
+    `scale` says with which other results the scores can be compared, None if that is not known.
     """
 
     problems: tuple[Exception, ...]
+    scale: Scale | None
 
-    def __new__(cls, passages: Iterable[Passage] = (), problems: Iterable[Exception] = ()) -> Passages:
+    def __new__(
+        cls, passages: Iterable[Passage] = (), problems: Iterable[Exception] = (), scale: Scale | None = None
+    ) -> Passages:
         made = super().__new__(cls, passages)
         made.problems = tuple(problems)
+        made.scale = scale
         return made
 
 
 def problems_of(passages: Sequence[Passage]) -> tuple[Exception, ...]:
     """The errors that did not end this retrieval; () if there are none."""
     return passages.problems if isinstance(passages, Passages) else ()
+
+
+def scale_of(passages: Sequence[Passage]) -> Scale | None:
+    """What their scores mean; None if that is not known."""
+    return passages.scale if isinstance(passages, Passages) else None
 
 
 def log_problem(error: Exception, where: str) -> None:

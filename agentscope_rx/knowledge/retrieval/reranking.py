@@ -20,7 +20,7 @@ from reactivex import Observable
 from agentscope_rx.errors import RerankingError
 from agentscope_rx.knowledge.knowledge import Question, check_limit, question_text
 from agentscope_rx.knowledge.passage import Passage
-from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, problems_of
+from agentscope_rx.knowledge.retrieval.passages import Passages, Scale, log_problem, problems_of, scale_of
 from agentscope_rx.models.checks import check_one_of, is_number
 from agentscope_rx.reactive import Flow, catch, concat_map, flow, just, throw
 
@@ -59,16 +59,17 @@ def rerank(
 
     def ranked(passages: tuple[Passage, ...]) -> Flow[tuple[Passage, ...]]:
         if not passages or not text:
-            return just(Passages(passages[:limit], problems_of(passages)))
+            return just(Passages(passages[:limit], problems_of(passages), scale_of(passages)))
 
         def scored(scores: Sequence[float]) -> tuple[Passage, ...]:
-            return Passages(_by_score(passages, _checked(scores, passages))[:limit], problems_of(passages))
+            found = _by_score(passages, _checked(scores, passages))[:limit]
+            return Passages(found, problems_of(passages), Scale("reranked", id(reranker)))
 
         def failed(error: Exception) -> Flow[tuple[Passage, ...]]:
             if on_error == "fail":
                 return throw(error)
             log_problem(error, "passages keep their order, because the reranker failed")
-            return just(Passages(passages[:limit], (*problems_of(passages), error)))
+            return just(Passages(passages[:limit], (*problems_of(passages), error), scale_of(passages)))
 
         return reranker.rerank(text, passages).pipe(concat_map(scored), catch(failed))
 

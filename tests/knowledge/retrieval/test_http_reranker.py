@@ -31,7 +31,8 @@ ANSWERS: dict[str, Any] = {
 }
 TEXTS = ["cats", "dogs", "zoos"]
 BODIES: dict[str, Any] = {
-    **{api: {"model": "m", "query": "zoo", "documents": TEXTS, "top_n": 3} for api in ("cohere", "jina", "compatible")},
+    **{api: {"model": "m", "query": "zoo", "documents": TEXTS, "top_n": 3} for api in ("cohere", "compatible")},
+    "jina": {"model": "m", "query": "zoo", "documents": TEXTS, "top_n": 3, "return_documents": False},
     "dashscope": {
         "model": "m",
         "input": {"query": "zoo", "documents": TEXTS},
@@ -107,3 +108,10 @@ def test_keys_and_addresses(monkeypatch: pytest.MonkeyPatch):
         HttpReranker("m", api="other")  # pyright: ignore
     monkeypatch.setenv("COHERE_API_KEY", "secret")
     assert "secret" not in repr(HttpReranker("rerank-v3.5"))
+
+
+def test_address_with_its_path():
+    with JsonServer(lambda path, body: ANSWERS["compatible"]) as server:
+        for path in ("/v2/rerank", "/compatible-api/v1/reranks"):
+            HttpReranker("m", api="compatible", base_url=server.url + path).rerank("zoo", PASSAGES).run()
+    assert [each.path for each in server.asked] == ["/v2/rerank", "/compatible-api/v1/reranks"]

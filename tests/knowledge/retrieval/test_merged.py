@@ -97,6 +97,23 @@ def test_one_base_is_late_and_the_others_answer():
     assert len(found) == 3 and "within 5 s" in str(problems_of(found)[0]) and late.store.active == 0
 
 
+class Wrapped(Knowledge):
+    """Another base under its name."""
+
+    def __init__(self, inner: Knowledge) -> None:
+        self.inner = inner
+        self.name = inner.name
+
+    def retrieve(self, query: Any, limit: int = 5, *, threshold: Any = None, where: Any = None) -> Any:
+        return self.inner.retrieve(query, limit, threshold=threshold, where=where)
+
+
+def test_wrapped_bases_are_compared_like_themselves():
+    bases = [base("animals", *ANIMALS), base("trains", *TRAINS)]
+    plain = MergedKnowledge(bases).retrieve("train in winter", 4).run()
+    assert MergedKnowledge([Wrapped(each) for each in bases]).retrieve("train in winter", 4).run() == plain
+
+
 class Silent(Knowledge):
     """A service that never answers, without a timeout of its own."""
 
