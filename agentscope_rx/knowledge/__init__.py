@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
     from agentscope_rx.knowledge.retrieval.rewriting import QueryRewriter, Rewritten
     from agentscope_rx.knowledge.retrieval.several_queries import retrieve_all
+    from agentscope_rx.knowledge.retrieval.word_vector_reranker import WordVectorReranker
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
     from agentscope_rx.knowledge.stores.pg_vector_store import PgVectorChunkStore
     from agentscope_rx.knowledge.stores.sqlite import SqliteChunkStore
@@ -76,6 +77,7 @@ _LAZY: dict[str, str] = {
     "TextChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
     "TextReader": "agentscope_rx.knowledge.readers.text",
     "TokenChunker": "agentscope_rx.knowledge.chunkers.text_chunkers",
+    "WordVectorReranker": "agentscope_rx.knowledge.retrieval.word_vector_reranker",
     "XlsxReader": "agentscope_rx.knowledge.readers.parsed",
     "default_chunker": "agentscope_rx.knowledge.chunkers.default",
     "default_readers": "agentscope_rx.knowledge.readers.registry",
@@ -134,6 +136,7 @@ __all__ = [
     "TextReader",
     "TokenChunker",
     "Where",
+    "WordVectorReranker",
     "XlsxReader",
     "default_chunker",
     "default_readers",

@@ -46,6 +46,11 @@ class StaticEmbeddingModel(EmbeddingModel):
         return defer(ask)
 
 
+def wordllama(dimensions: Dimensions) -> Any:
+    """WordLlama's own model, which is loaded at the first call: `MissingExtraError`, `SetupError`. It blocks."""
+    return _model(dimensions)
+
+
 def _model(dimensions: int) -> Any:
     with _loading:
         if dimensions not in _loaded:
