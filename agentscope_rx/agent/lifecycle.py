@@ -21,6 +21,7 @@ from agentscope_rx.agent.durable.resume import remembered_input, requested_by, r
 from agentscope_rx.agent.hearing import tell
 from agentscope_rx.agent.input import ParsedInput, check_input_messages, named_as_called
 from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease_of, with_lease
+from agentscope_rx.agent.notices import noticed
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
 from agentscope_rx.agent.run import Done, Run
@@ -33,6 +34,7 @@ from agentscope_rx.agent.system_prompt import system_message
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError
 from agentscope_rx.events import ContextEvent, ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.hooks import CallRequest
+from agentscope_rx.hooks.notices import NoticeRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
@@ -442,6 +444,9 @@ def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
     checkpoint = agent.checkpoint(run)
     run.checkpointed, run.reply = True, event.message
     last = partial(tell, run.conversation.hearing, run.hooks, event)
+    if run.hooks.noticing:
+        request = NoticeRequest(before="end", source=run.source, history=run.history(), reply=event.message)
+        last = partial(noticed, run, request, last)
     return last() if checkpoint is None else checkpoint.pipe(then(last))
 
 

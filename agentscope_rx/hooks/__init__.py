@@ -5,6 +5,7 @@ from agentscope_rx.hooks.class_hooks import ClassHooks
 from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.hooks.compose import CompiledHooks
+from agentscope_rx.hooks.notices import NoticeRequest
 from agentscope_rx.hooks.shipped.failure_reminder import FailureReminderHook
 from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
 from agentscope_rx.hooks.shipped.runtime_state import RuntimeStateHook
@@ -23,6 +24,7 @@ __all__ = [
     "Hook",
     "Hooks",
     "ModelRequest",
+    "NoticeRequest",
     "PendingToolRecovery",
     "RuntimeStateHook",
     "StageRequest",

@@ -42,6 +42,7 @@ from agentscope_rx.events.kinds import ActingChunkEvent
 if TYPE_CHECKING:
     from agentscope_rx.events.base import EventSource
     from agentscope_rx.hooks.compaction import CompactionAnswer, CompactionRequest
+    from agentscope_rx.hooks.notices import NoticeAnswer, NoticeRequest
     from agentscope_rx.hooks.wrapping.requests import CallRequest, StageRequest, ToolRequest
     from agentscope_rx.messages import Msg, ToolUseBlock
     from agentscope_rx.models.probing import AttemptRequest
@@ -91,7 +92,7 @@ class Hook:
         # a class with methods for some kinds gets no others, unless it sets `kinds`
         if "kinds" not in vars(cls) and cls.on_event is Hook.on_event:
             named = _kinds_with_methods(cls)
-            if named or _stands_around(cls) or cls.compact is not Hook.compact:
+            if named or _stands_around(cls) or _is_asked(cls):
                 cls.kinds = named
 
     def on_event(self, event: Event) -> Answer:
@@ -140,6 +141,18 @@ class Hook:
 
         Signals: at most one `Compaction`.
         Cancels: the work on it, at an interruption of the run too; nothing is changed then.
+        """
+        return None
+
+    def notices(self, request: NoticeRequest) -> NoticeAnswer:
+        """Events of the hook's own, which come in the stream before a model request or the PostCallEvent; or None.
+
+        Asked before each round, before the summary, and at the end of a run that does not fail. Kinds: RetrievalEvent,
+        whose tokens count for the run and its limits, CitationEvent, PlanEvent. The hook's work is waited for. Answer
+        at once, by an awaitable, or by an Observable. An error fails the run, with a note that names the hook.
+
+        Signals: any number of events.
+        Cancels: the work on it; before a request at an interruption of the run, too.
         """
         return None
 
@@ -201,6 +214,11 @@ def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
             if meant:
                 raise ConfigurationError(f"{cls.__name__}.{name} is called for no event. Did you mean {meant[0]}?")
     return tuple(kind for name, kind in names.items() if callable(getattr(cls, name, None)))
+
+
+def _is_asked(cls: type[Hook]) -> bool:
+    """True if the class is asked for compactions or notices."""
+    return cls.compact is not Hook.compact or cls.notices is not Hook.notices
 
 
 def _stands_around(cls: type) -> bool:

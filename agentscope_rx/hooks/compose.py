@@ -85,6 +85,8 @@ class CompiledHooks:
             check_priority(f"Hook {hook.name}", hook.priority)
             if hook.observe_only and type(hook).compact is not Hook.compact:
                 raise ConfigurationError(f"{hook!r} cannot be observe_only: a compaction changes the memory.")
+            if hook.observe_only and type(hook).notices is not Hook.notices:
+                raise ConfigurationError(f"{hook!r} cannot be observe_only: its notices are part of the stream.")
             if hook.observe_only and isinstance(hook, OperatorHook):
                 raise ConfigurationError(
                     f"{hook!r} cannot be observe_only: an operator makes the stream. Observe with "
@@ -102,6 +104,8 @@ class CompiledHooks:
         """The hooks that are asked if a call may run."""
         self.compacting: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).compact is not Hook.compact)
         """The hooks that are asked before each model request if the context should become smaller."""
+        self.noticing: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).notices is not Hook.notices)
+        """The hooks that are asked for events of their own before each model request and at the end of a run."""
         self.holding: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).held is not Hook.held)
         """The hooks that are asked which messages no compaction may touch."""
         self.approving: tuple[Hook, ...] = approving_of(self.all)

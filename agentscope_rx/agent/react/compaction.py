@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar, cast
 from agentscope_rx.agent.leasing import closing
 from agentscope_rx.agent.persistence import save
 from agentscope_rx.agent.react.model_call import retry_event
+from agentscope_rx.agent.react.preparing import unless_over
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.run_history import COMPACTED
@@ -255,20 +256,12 @@ def compact_before(agent: ReActCore, run: Run, compacting: Compacting, stage: St
     Cancels: the hook in progress, or the stage.
     """
 
-    def go_on() -> Stage:
-        if run.interrupted:
-            return just(tail(lambda: agent.end_interrupted(run)))
-        limit = run.usage.before_model() if run.usage.limited and limited else None
-        if limit is not None:
-            return just(tail(lambda: agent.end_limited(run, *limit)))
-        return stage
-
     again = cast("_Refused | None", run.extras.get(_REFUSED))
     if again is not None and again.begins:
         again.begins = False
         return stage
     run.extras[_REFUSED] = None
-    return defer(lambda: compacting.then(go_on))
+    return defer(lambda: compacting.then(partial(unless_over, agent, run, stage, limited=limited)))
 
 
 # --- between runs -------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from functools import partial
 from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before, note_asked, note_counted
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
+from agentscope_rx.agent.react.preparing import notices_before
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, probed_stage, sent_of
 from agentscope_rx.agent.react.steering import at_end
 from agentscope_rx.agent.react.structured_output import (
@@ -83,6 +84,8 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
 
     around = run.hooks.around_reasoning
     stage = defer(begin) if around is None else around_stage(around, run, "reasoning", begin)
+    if run.hooks.noticing:
+        stage = notices_before(agent, run, "round", stage, limited=not granted)
     if run.hooks.compacting:
         stage = compact_before(agent, run, _compacting(agent, run, output, "round"), stage, limited=not granted)
     probes = run.hooks.probes

@@ -14,6 +14,7 @@ from functools import partial
 
 from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
+from agentscope_rx.agent.react.preparing import notices_before
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, probed_stage, sent_of
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.errors import PromptTooLongError
@@ -62,7 +63,9 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
         stage = around_stage(around, run, "summarizing", begin)
     else:
         # calls are closed when the hooks have been asked
-        stage = defer(begin) if compacting or probes is not None else begin()
+        stage = defer(begin) if compacting or run.hooks.noticing or probes is not None else begin()
+    if run.hooks.noticing:
+        stage = notices_before(agent, run, "summary", stage, limited=False)
     if compacting:
         stage = compact_before(agent, run, _compacting(agent, run, "round"), stage, limited=False)
     return stage if probes is None else probed_stage(agent, probes, run, "summarizing", stage)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, cast
 
+from agentscope_rx.agent.notices import count_retrieval
 from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch, stopped_by_now
 from agentscope_rx.agent.react.background_call import background_call, context_of, request_of, seconds_of
 from agentscope_rx.agent.react.model_call import voids
@@ -20,7 +21,7 @@ from agentscope_rx.agent.react.stage import ActingCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import Durable
-from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PlanEvent, RetryEvent
+from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PlanEvent, RetrievalEvent, RetryEvent
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, then, transform_type
 from agentscope_rx.tools import ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
@@ -29,6 +30,8 @@ from agentscope_rx.tools.calls.execute import PreparedCall
 from agentscope_rx.tools.calls.shown_values import Shown
 
 T = TypeVar("T")
+
+_NOTICES = (PlanEvent, BackgroundEvent, RetrievalEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class ToolRun:
             events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in run.hooks.seen:
             events = run.hooks.watched(RetryEvent, events)
-        for kind in (PlanEvent, BackgroundEvent):
+        for kind in _NOTICES:
             if kind in run.hooks.seen:
                 events = run.hooks.watched(kind, events)
         durable = run.durable
@@ -158,6 +161,8 @@ class ToolRun:
             # the event of another run, which `agent.stream` unwraps
             yield cast("Event", item)
         elif isinstance(item, ToolNotice):
+            if isinstance(item.event, RetrievalEvent):
+                count_retrieval(run, item.event, item.event.model_name)
             yield cast("Event", item.event)
         elif isinstance(item, ToolRetry):
             self._shown.restart()

@@ -1,0 +1,45 @@
+"""`NoticeRequest`: the moment before which a hook may put events of its own into the stream (see `Hook.notices`).
+
+    Retrieval  PreReasoning  ReasoningChunk ...  PostReasoning        before "round", and before "summary"
+    Citation  PostCall                                                before "end"
+
+A notice reports something and changes nothing by itself: what a hook found is given to the model by its hook on
+PreReasoningEvent, and a reply is changed by its hook on PostCallEvent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reactivex import Observable
+
+from agentscope_rx.events import CitationEvent, Event, PlanEvent, RetrievalEvent
+from agentscope_rx.events.base import EventSource, HasSource
+from agentscope_rx.messages import Msg
+from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.reactive import Flow
+
+NOTICES: tuple[type[Event], ...] = (RetrievalEvent, CitationEvent, PlanEvent)
+"""The kinds that hooks may report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRequest(HasSource):
+    """A run before a model request, or before its PostCallEvent. Everything is read-only.
+
+    `history` is a cold flow of one value: the memory now. `model` is the model that is asked, None at the end of a run
+    of an agent without one; `reply` is that of the run, as hooks have left it, None before its end.
+    """
+
+    before: Literal["round", "summary", "end"]
+    source: EventSource
+    history: Flow[Sequence[Msg]]
+    model: ChatModel | None = None
+    iteration: int = 0
+    reply: Msg | None = None
+
+
+NoticeAnswer = Observable[Event] | Awaitable[Event | None] | Event | None
+"""What `Hook.notices` may return."""
