@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         TextChunker,
         TokenChunker,
     )
+    from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeHook, KnowledgeMode
+    from agentscope_rx.knowledge.citing.knowledge_tools import knowledge_tools
+    from agentscope_rx.knowledge.citing.scoping import KnowledgeScope
     from agentscope_rx.knowledge.indexing.index_progress import IndexProgress
     from agentscope_rx.knowledge.indexing.indexer import Indexer
     from agentscope_rx.knowledge.readers.csv_file import CsvReader
@@ -60,6 +63,9 @@ _LAZY: dict[str, str] = {
     "IndexProgress": "agentscope_rx.knowledge.indexing.index_progress",
     "Indexer": "agentscope_rx.knowledge.indexing.indexer",
     "KnowledgeBase": "agentscope_rx.knowledge.retrieval.knowledge_base",
+    "KnowledgeHook": "agentscope_rx.knowledge.citing.knowledge_hook",
+    "KnowledgeMode": "agentscope_rx.knowledge.citing.knowledge_hook",
+    "KnowledgeScope": "agentscope_rx.knowledge.citing.scoping",
     "MarkdownReader": "agentscope_rx.knowledge.readers.markdown",
     "MergedKnowledge": "agentscope_rx.knowledge.retrieval.merged",
     "ModelReranker": "agentscope_rx.knowledge.retrieval.model_reranker",
@@ -82,6 +88,7 @@ _LAZY: dict[str, str] = {
     "default_chunker": "agentscope_rx.knowledge.chunkers.default",
     "default_readers": "agentscope_rx.knowledge.readers.registry",
     "keep_parsers": "agentscope_rx.knowledge.readers.parser_pool",
+    "knowledge_tools": "agentscope_rx.knowledge.citing.knowledge_tools",
     "problems_of": "agentscope_rx.knowledge.retrieval.passages",
     "reader_of": "agentscope_rx.knowledge.readers.registry",
     "rerank": "agentscope_rx.knowledge.retrieval.reranking",
@@ -114,6 +121,9 @@ __all__ = [
     "Indexer",
     "Knowledge",
     "KnowledgeBase",
+    "KnowledgeHook",
+    "KnowledgeMode",
+    "KnowledgeScope",
     "MarkdownReader",
     "MergedKnowledge",
     "ModelReranker",
@@ -141,6 +151,7 @@ __all__ = [
     "default_chunker",
     "default_readers",
     "keep_parsers",
+    "knowledge_tools",
     "problems_of",
     "reader_of",
     "rerank",

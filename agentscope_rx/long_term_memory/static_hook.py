@@ -20,22 +20,22 @@ An error or a deadline of the long-term memory is reported, by `on_error` or as 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.events import ErrorEvent, Event, InputEvent, PostCallEvent, PreCallEvent, PreReasoningEvent
+from agentscope_rx.hooks.question import last_user, said
 from agentscope_rx.long_term_memory.connected import Connected, HasRuns
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource, now
 from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, query_text
 from agentscope_rx.long_term_memory.record_queue import RecordingHook, RecordQueue
 from agentscope_rx.long_term_memory.scoping import check_scope, scope_of
 from agentscope_rx.long_term_memory.wording import EXPLANATION, notes_message
-from agentscope_rx.messages import GenerateReason, Msg, MsgRole
+from agentscope_rx.messages import GenerateReason, Msg
 from agentscope_rx.messages.history import Joined
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
-from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, just, then, timeout
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
@@ -164,7 +164,7 @@ class StaticLongTermMemory(RecordingHook):
         call = self._call(event.run_id)
         if call.retrieved:
             return _placed(event, call.notes)
-        asked = _said(call.input) or _said(last_user(event.history))
+        asked = said(call.input) or said(last_user(event.history))
         query = query_text(asked)
         if not query:
             call.retrieved = True
@@ -216,10 +216,10 @@ class StaticLongTermMemory(RecordingHook):
 
     def _delta(self, event: PostCallEvent, call: _Call) -> tuple[Msg, ...]:
         """What this call has added: its input and the reply; with `record_tools`, what is between them, too."""
-        asked = _said(call.input) or _said(last_user(event.history))
+        asked = said(call.input) or said(last_user(event.history))
         reply = event.message
         if not self._record_tools:
-            return (*asked, *_said([reply]))
+            return (*asked, *said([reply]))
         first = {message.id for message in asked}
         start = len(event.history)
         for index in range(len(event.history) - 1, -1, -1):
@@ -245,21 +245,6 @@ class StaticLongTermMemory(RecordingHook):
         except Exception as failure:
             report_dropped(error, where)
             report_dropped(failure, "on_error of a StaticLongTermMemory")
-
-
-def last_user(history: Sequence[Msg]) -> list[Msg]:
-    """The last message of a user, in a list; an empty one if there is none."""
-    for index in range(len(history) - 1, -1, -1):
-        message = history[index]
-        if message.role is MsgRole.USER and message.text.strip() and not message.metadata.get(AS_IT_IS):
-            return [message]
-    return []
-
-
-def _said(messages: Sequence[Msg]) -> tuple[Msg, ...]:
-    """The messages of users and agents that have text; results and the engine's hints are left out."""
-    speakers = (MsgRole.USER, MsgRole.ASSISTANT)
-    return tuple(m for m in messages if m.role in speakers and m.text.strip() and not m.metadata.get(AS_IT_IS))
 
 
 def _placed(event: PreReasoningEvent, notes: Msg | None) -> Event | None:

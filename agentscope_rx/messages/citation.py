@@ -47,16 +47,17 @@ class Citation:
             if value is not None and value not in ("", ())
         }
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Citation:
+        """The citation from the result of `to_dict`; `TypeError` or `AttributeError` for other values."""
+        headings = tuple(cast("list[str]", values.get("headings", ())))
+        return cls(**{**values, "headings": headings})  # pyright: ignore[reportArgumentType]
+
 
 def citations_of(message: Msg) -> tuple[Citation, ...]:
     """The citations of a reply, in order of their numbers; () if it has none."""
     found = message.metadata.get(CITATIONS, ())
     try:
-        return tuple(_citation(cast("Mapping[str, object]", each)) for each in found)
+        return tuple(Citation.from_dict(cast("Mapping[str, object]", each)) for each in found)
     except (TypeError, AttributeError) as error:
         raise InvalidInputError(f"metadata[{CITATIONS!r}] of this message has no citations: {error}") from error
-
-
-def _citation(values: Mapping[str, object]) -> Citation:
-    headings = tuple(cast("list[str]", values.get("headings", ())))
-    return Citation(**{**values, "headings": headings})  # pyright: ignore[reportArgumentType]

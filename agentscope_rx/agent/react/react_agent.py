@@ -18,6 +18,7 @@ from os import PathLike
 from typing import Literal
 
 from agentscope_rx.agent.input import check_kind
+from agentscope_rx.agent.knowledge_option import KnowledgeOption, with_knowledge
 from agentscope_rx.agent.lifecycle import in_its_turn
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import LongTermMemoryMode, with_long_term_memory
@@ -44,6 +45,7 @@ from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.hooks.compaction import Compaction
+from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeMode
 from agentscope_rx.long_term_memory import LongTermMemory
 from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import ToolResultKind
@@ -85,6 +87,8 @@ class ReActAgent(ActingAgent):
     which saves it as `checkpoint` says, and begins when it has its `lease`, if one is asked for (see `bind`).
     `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
     (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
+    `knowledge` is a knowledge base or a list of these. In mode "generic", the default, each call gets the passages that
+    fit its question; in mode "agentic" the model searches by a tool; "both", and "none" for neither (`KnowledgeHook`).
     `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved (see
     `planning`).
     """
@@ -121,6 +125,8 @@ class ReActAgent(ActingAgent):
         session_key: str | None = None,
         long_term_memory: LongTermMemory | None = None,
         long_term_memory_mode: LongTermMemoryMode = "both",
+        knowledge: KnowledgeOption | None = None,
+        knowledge_mode: KnowledgeMode = "generic",
         checkpoint: Literal["run", "stage"] = "run",
         lease: LeasePolicy | WhenHeld | None = None,
         in_doubt: InDoubt = "ask",
@@ -132,7 +138,11 @@ class ReActAgent(ActingAgent):
             memory if memory is not None else InMemoryMemory(),
             sys_prompt=sys_prompt,
             hooks=with_planning(
-                with_long_term_memory(hooks, long_term_memory, long_term_memory_mode), plan_notebook, plan_mode
+                with_knowledge(
+                    with_long_term_memory(hooks, long_term_memory, long_term_memory_mode), knowledge, knowledge_mode
+                ),
+                plan_notebook,
+                plan_mode,
             ),
             check_running=check_running,
             when_busy=when_busy,
