@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Literal, get_args
 
 from agentscope_rx.errors import ConfigurationError
@@ -173,7 +174,7 @@ class KnowledgeHook(Hook):
                 call = self._call(event)
                 call.asked.extend(event.input)
                 if self.cite:
-                    adopt(self._numbered(event), citations_in((*event.history, *event.input)))
+                    adopt(self._numbered(event), citations_in(chain(event.history, event.input)))
             case InputEvent():
                 self._take(event)
             case PreReasoningEvent() | PreSummaryEvent():
