@@ -252,6 +252,13 @@ EXPECTED = {
         "version 2: Ann lives in Bern. holds",
         "forgotten: True, left: ()",
     ],
+    "knowledge.py": [
+        "  the hook found [1] leave.md",
+        "  cited: [1] leave.md, Leave; not retrieved: []",
+        "  the hook found [2] travel.md",
+        "  the tool found [3] office.md",
+        "  cited: [1] leave.md, Leave, [2] travel.md, Travel, [3] office.md, Office; not retrieved: [99]",
+    ],
     "workspace.py": [
         "made: AGENTS.md, memory/, notes/, knowledge/, skills/, subagents/, .agentscope/",
         "user: I water in the evening. What grows in the north bed?",
