@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.retrieval.word_vector_reranker import WordVectorReranker
     from agentscope_rx.knowledge.stores.in_memory import InMemoryChunkStore
     from agentscope_rx.knowledge.stores.pg_vector_store import PgVectorChunkStore
+    from agentscope_rx.knowledge.stores.qdrant_store import QdrantChunkStore
     from agentscope_rx.knowledge.stores.sqlite import SqliteChunkStore
     from agentscope_rx.knowledge.stores.sqlite_vec_store import SqliteVecChunkStore
 
@@ -73,6 +74,7 @@ _LAZY: dict[str, str] = {
     "PdfReader": "agentscope_rx.knowledge.readers.parsed",
     "PgVectorChunkStore": "agentscope_rx.knowledge.stores.pg_vector_store",
     "PptxReader": "agentscope_rx.knowledge.readers.parsed",
+    "QdrantChunkStore": "agentscope_rx.knowledge.stores.qdrant_store",
     "QueryRewriter": "agentscope_rx.knowledge.retrieval.rewriting",
     "ReadLimits": "agentscope_rx.knowledge.readers.limits",
     "Reranker": "agentscope_rx.knowledge.retrieval.reranking",
@@ -133,6 +135,7 @@ __all__ = [
     "PgVectorChunkStore",
     "PptxReader",
     "Prefix",
+    "QdrantChunkStore",
     "QueryRewriter",
     "ReadLimits",
     "Reader",

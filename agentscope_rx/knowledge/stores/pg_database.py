@@ -131,7 +131,7 @@ class PgDatabase:
 
     async def info(self, connection: Connection, lock: str = "") -> IndexInfo | None:
         """What the vectors are made with, None before the first `open`."""
-        found = await connection.fetchrow(self.sql("SELECT format, embedding, dimensions FROM @_info " + lock))
+        found = await connection.fetchrow(self.sql(f"{_INFO} {lock}"))
         if found is None:
             return None
         if found["format"] != FORMAT:
@@ -274,6 +274,7 @@ async def _transaction(connection: Connection) -> AsyncGenerator[None]:
         raise
 
 
+_INFO = "SELECT format, embedding, dimensions FROM @_info"
 _SCHEMA = """
 SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
 """

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import encodable, encode_json
 from agentscope_rx.knowledge.document import Chunk, Document, Scalar, SectionKind
 from agentscope_rx.messages import ImageBlock
 from agentscope_rx.messages.sources import reading
@@ -88,4 +88,4 @@ def _images() -> TypeAdapter[ImageBlock]:
 
 
 def _json(values: Mapping[str, object]) -> bytes:
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return encode_json(json.dumps(values, ensure_ascii=False, separators=(",", ":")))

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from agentscope_rx.knowledge import Chunk, ChunkStore, Document, EmbeddedChunk, Found, Indexed, IndexInfo
 from agentscope_rx.knowledge.document import Scalar
-from agentscope_rx.reactive import from_iterable
+from agentscope_rx.reactive import Flow, from_iterable
 
 INFO = IndexInfo(embedding="test", dimensions=3)
 LENGTH = 60
@@ -53,15 +54,15 @@ def sqlite_vec(place: str) -> ChunkStore:
 MAKERS: dict[str, Callable[[str], ChunkStore]] = {"qdrant": qdrant, "pgvector": pgvector, "sqlite_vec": sqlite_vec}
 
 
-def put(
+def putting(
     store: ChunkStore,
     id: str,
     texts: Sequence[str],
     vectors: Sequence[Sequence[float]] | None = None,
     metadata: Mapping[str, Scalar] | None = None,
     pages: Sequence[int | None] | None = None,
-) -> Indexed:
-    """Put a document with these texts, in batches of 20; by default all vectors are the same."""
+) -> Flow[Indexed]:
+    """Puts a document with these texts, in batches of 20; by default all vectors are the same."""
     document = Document(id=id, metadata=metadata or {})
     chunks = [
         EmbeddedChunk(
@@ -70,7 +71,12 @@ def put(
         )
         for n, text in enumerate(texts)
     ]
-    return store.put(document, from_iterable([chunks[n : n + 20] for n in range(0, len(chunks), 20)])).run()
+    return store.put(document, from_iterable([chunks[n : n + 20] for n in range(0, len(chunks), 20)]))
+
+
+def put(store: ChunkStore, id: str, texts: Sequence[str], *args: Any) -> Indexed:
+    """Put a document with these texts."""
+    return putting(store, id, texts, *args).run()
 
 
 def places(found: Sequence[Found]) -> list[tuple[str, int]]:
