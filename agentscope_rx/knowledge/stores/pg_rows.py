@@ -166,9 +166,9 @@ def _near(database: PgDatabase, dimensions: int, narrowed: str, exact: bool) -> 
     of = f"@_vectors v JOIN {_JOINED} ON c.document = v.document AND c.place = v.place" if narrowed else "@_vectors v"
     within = f"WHERE {narrowed} " if narrowed else ""
     return (
-        "SELECT d.record, c.record AS chunk, near.score FROM ("
-        f"SELECT v.document, v.place, -(v.vector <#> $1) AS score FROM {of} {within}ORDER BY {distance} LIMIT $2"
-        f") near JOIN {_JOINED} ON c.document = near.document AND c.place = near.place ORDER BY near.score DESC"
+        "SELECT d.record, c.record AS chunk, -near.distance AS score FROM ("
+        f"SELECT v.document, v.place, v.vector <#> $1 AS distance FROM {of} {within}ORDER BY {distance} LIMIT $2"
+        f") near JOIN {_JOINED} ON c.document = near.document AND c.place = near.place ORDER BY near.distance"
     )
 
 

@@ -96,7 +96,7 @@ async def _write(points: QdrantPoints, spool: Spool, version: str) -> int:
 def _vectors(row: Row) -> Any:
     words = Sparse.unpack(row.words)
     sparse = models.SparseVector(indices=list(words.words), values=list(words.weights))
-    return {"meaning": array("f", row.vector).tolist(), "words": sparse}
+    return {"meaning": array("f", row.vector).tolist()} | ({"words": sparse} if words.words else {})
 
 
 async def remove(points: QdrantPoints, ids: Sequence[str]) -> int:

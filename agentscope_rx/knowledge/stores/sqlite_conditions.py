@@ -38,10 +38,17 @@ def fields_json(fields: Mapping[str, Scalar]) -> str:
 
 
 def conditions(where: Where | None) -> Sql:
-    """The conditions as one expression over the tables `documents AS d` and `chunks AS c`; '' if there are none."""
+    """The conditions as one expression over the table `chunks AS c`; '' if there are none.
+
+    What is said of documents is asked of documents, which are fewer.
+    """
     sql = Sql()
-    parts = [part for name, each in (where or {}).items() if (part := _condition(sql.values, name, each))]
-    sql.text = " AND ".join(parts)
+    given = (where or {}).items()
+    of_documents = [_condition(sql.values, name, each) for name, each in given if name not in _OF_CHUNKS]
+    of_chunks = [_condition(sql.values, name, each) for name, each in given if name in _OF_CHUNKS]
+    documents = " AND ".join(each for each in of_documents if each)
+    within = f"c.document IN (SELECT d.number FROM documents d WHERE {documents})" if documents else ""  # noqa: S608
+    sql.text = " AND ".join(each for each in (within, *of_chunks) if each)
     return sql
 
 
@@ -51,18 +58,13 @@ def _condition(values: list[Scalar | bytes], name: str, condition: Condition) ->
     kind, value = _OF_CHUNKS.get(name, ("f.type", "f.value"))
     asked: list[Scalar] = []
     excluding = isinstance(condition, Excluding)
-    test = (
-        _any_of(asked, condition.values, kind, value, loose=False)
-        if excluding
-        else _test(asked, condition, kind, value)
-    )
+    test = _test(asked, condition, kind, value)
     if not test:
         return ""
     if name not in _OF_CHUNKS:
-        values.append(name)
-    values += asked
-    if name not in _OF_CHUNKS:
+        values += [name, *asked]
         return (_FIELD_NOT if excluding else _FIELD).format(f"({test})")
+    values += asked
     return f"NOT ({test})" if excluding else f"({test})"
 
 

@@ -143,7 +143,7 @@ def _blank(narrow: Sql, ask: int) -> Sql:
 
 
 def _within(narrow: Sql, number: str) -> str:
-    return f" AND {number} IN (SELECT c.number FROM {_JOINED} WHERE {narrow.text})" if narrow.text else ""
+    return f" AND {number} IN (SELECT c.number FROM chunks c WHERE {narrow.text})" if narrow.text else ""
 
 
 def _similarity(distance: float | None) -> float:
