@@ -18,17 +18,10 @@ from typing import TYPE_CHECKING
 
 from reactivex import operators as ops
 
+from agentscope_rx.cli import knowledge
 from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
 from agentscope_rx.cli.index_view import IndexView, index_view_of, report_failures, summary
-from agentscope_rx.cli.knowledge import (
-    LOCAL,
-    IndexPlace,
-    Settings,
-    add_embedding_flag,
-    advised,
-    embedding_of,
-    folder_of,
-)
+from agentscope_rx.cli.knowledge import LOCAL, IndexPlace, Settings, add_embedding_flag, advised, folder_of
 from agentscope_rx.console.wording import clean, counted
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.reactive import concat_map
@@ -109,7 +102,7 @@ def _place_of(flags: argparse.Namespace) -> IndexPlace:
         exclude=known.exclude if flags.exclude is None else tuple(flags.exclude),
     )
     # (a wrong name must not be remembered)
-    embedding_of(embedding)
+    knowledge.embedding_of(embedding)
     return IndexPlace(flags.folder, folder, settings)
 
 

@@ -59,10 +59,10 @@ class Indexer:
     """Indexes documents into a base, or into a store with the vectors of an embedding model.
 
     `readers` and `chunker` replace the default ones; `default_readers(describe=model)` reads pictures, too.
-    At most `batch_size` chunks are embedded and written at once, `max_concurrency` documents are in progress at once: together
-    they bound the memory. A document of more than `max_bytes` is not read. `include` and `ignore` are patterns of paths
-    such as "*.md" or "drafts/"; one without a slash matches at any depth. `metadata` gives what searches filter by,
-    from the id of a document.
+    At most `batch_size` chunks are embedded and written at once, and `max_concurrency` documents are in progress at
+    once: together they bound the memory. A document of more than `max_bytes` is not read. `include` and `ignore` are
+    patterns of paths such as "*.md" or "drafts/"; one without a slash matches at any depth. `metadata` gives what
+    searches filter by, from the id of a document.
     """
 
     def __init__(

@@ -1,0 +1,243 @@
+"""`index`, `search`, and `--knowledge` of `ask`: what they print, remember and refuse; a bar at a terminal, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentscope_rx.cli import knowledge
+from agentscope_rx.cli.arguments import parser
+from agentscope_rx.cli.completion import print_completion
+from agentscope_rx.cli.index_view import BarView, LineView, size, summary
+from agentscope_rx.cli.main import main
+from agentscope_rx.errors import DamagedDocumentError
+from agentscope_rx.knowledge import IndexProgress
+from agentscope_rx.models.embedding import EmbeddingModel
+from agentscope_rx.testing import ScriptedModel
+from tests.knowledge.indexing.parts import LetterEmbedding
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory with a folder of documents; embedding models count letters."""
+
+    def counting(spec: str) -> EmbeddingModel:
+        real(spec) if spec not in ("static", "multilingual") and not spec.startswith("openai:") else None
+        return LetterEmbedding(spec)
+
+    real = knowledge.embedding_of
+    monkeypatch.setattr(knowledge, "embedding_of", counting)
+    docs = bare / "docs"
+    docs.mkdir()
+    (docs / "zoo.md").write_text("# Zoo\n\n## Prices\n\nA ticket costs 12 euros.\n")
+    (docs / "train.md").write_text("# Train\n\nIt leaves at nine.\n")
+    return bare
+
+
+def indexed(capsys: Captured, *flags: str, status: int = 0) -> tuple[str, str]:
+    assert main(["index", "docs", *flags]) == status
+    return capsys.readouterr()
+
+
+def test_index_prints_a_summary(capsys: Captured, folder: Path) -> None:
+    out, err = indexed(capsys)
+    assert out.startswith("2 documents: 2 indexed (2 chunks, 71 bytes) in ")
+    assert out.endswith(", in docs/.agentscope/knowledge.db\n")
+    assert err == 'agentscope-rx: ask with: agentscope-rx ask --knowledge docs "..."\n'
+    (folder / "docs" / "train.md").unlink()
+    assert indexed(capsys)[0].startswith("1 document: 1 unchanged, 1 removed in ")
+
+
+def test_quiet_and_json(capsys: Captured, folder: Path) -> None:
+    assert indexed(capsys, "-q") == ("", "")
+    out, _ = indexed(capsys, "--json", "--rebuild")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert lines[-1]["phase"] == "done" and lines[-1]["done"] == 2 and lines[0]["phase"] == "looking"
+
+
+def test_a_document_that_fails_is_named(capsys: Captured, folder: Path) -> None:
+    (folder / "docs" / "bad\x1b.docx").write_bytes(b"no archive")
+    (folder / "docs" / "empty.md").write_text("")
+    out, err = indexed(capsys, status=1)
+    assert "1 failed" in out
+    assert "not indexed: bad\\x1b.docx: " in err and "1 document without text" in err
+
+
+def test_a_folder_without_documents(capsys: Captured, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    (folder / "empty" / "a.bin").write_bytes(b"1")
+    assert main(["index", "empty"]) == 2
+    assert "empty has no document that can be read, but 1 file of other kinds." in capsys.readouterr().err
+    assert [each.name for each in (folder / "empty").iterdir()] == ["a.bin"]
+    assert main(["search", "empty", "x"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["index", "none"], "none: there is no such folder."),
+        (["index", "docs/zoo.md"], "it is a file. Give the folder that holds it."),
+        (["index", "docs", "--embedding", "fast"], "'fast' is no embedding model. Give static, multilingual,"),
+        (["index", "docs", "--into", "ftp://x"], "'ftp://x' is no store."),
+        (["index", "docs", "--into", "none/x.db"], "none: there is no such folder."),
+        (["index", "docs", "--include", "../x"], "include: "),
+        (["search", "docs", " "], "There is no question."),
+        (["search", "none.db", "x"], "none.db has no index; there is no such file."),
+        (["search", "docs", "x", "--no-index"], "index it with: agentscope-rx index docs"),
+        (["ask", "--knowledge", "none", "x"], "none: there is no such folder."),
+        (["ask", "--agent", "x:y", "--knowledge", "docs", "x"], "leave --knowledge out"),
+    ],
+)
+def test_what_cannot_begin(capsys: Captured, arguments: list[str], named: str) -> None:
+    assert main(arguments, model=ScriptedModel("Hi.")) == 2
+    out, err = capsys.readouterr()
+    assert named in err and out == "" and err.count("\n") == 1
+
+
+def test_flags_are_remembered(capsys: Captured, folder: Path) -> None:
+    indexed(capsys, "--embedding", "multilingual", "--include", "z*", "--exclude", "drafts/")
+    saved = json.loads((folder / "docs" / ".agentscope" / "knowledge.json").read_text())
+    assert saved == {"embedding": "multilingual", "into": "", "include": ["z*"], "exclude": ["drafts/"]}
+    assert indexed(capsys)[0].startswith("1 document: 1 unchanged")
+    assert main(["search", "docs", "ticket"]) == 0
+    assert capsys.readouterr().out.startswith("1. zoo.md, Zoo")
+
+
+def test_another_model_says_what_to_do(capsys: Captured, folder: Path) -> None:
+    indexed(capsys)
+    assert main(["index", "docs", "--embedding", "multilingual"]) == 2
+    assert "or make it anew with: agentscope-rx index docs --rebuild" in capsys.readouterr().err
+    # what was refused is not remembered
+    assert indexed(capsys)[0].startswith("2 documents: 2 unchanged")
+    indexed(capsys, "--embedding", "multilingual", "--rebuild")
+    assert indexed(capsys)[0].startswith("2 documents: 2 unchanged")
+
+
+def test_what_leaves_the_machine_is_named_each_time(capsys: Captured, folder: Path) -> None:
+    # the folder, and with it what is remembered, may come from others
+    indexed(capsys, "--embedding", "openai:small")
+    for command in (["index", "docs"], ["search", "docs", "x"], ["ask", "--knowledge", "docs", "x"]):
+        assert main(command, model=ScriptedModel("Hi.")) == 2
+        assert "--embedding openai:small" in capsys.readouterr().err
+    assert main(["search", "docs", "ticket", "--embedding", "openai:small"]) == 0
+    settings = {"embedding": "static", "into": "http://elsewhere", "include": [], "exclude": []}
+    (folder / "docs" / ".agentscope" / "knowledge.json").write_text(json.dumps(settings))
+    for command in (["index", "docs"], ["search", "docs", "x"]):
+        assert main(command) == 2
+        assert "http://elsewhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"embedding": 1}', '{"embedding": "static", "into": "", "include": "x"}'])
+def test_remembered_flags_that_are_damaged(capsys: Captured, folder: Path, text: str) -> None:
+    indexed(capsys)
+    (folder / "docs" / ".agentscope" / "knowledge.json").write_text(text)
+    assert main(["index", "docs"]) == 2
+    assert "knowledge.json" in capsys.readouterr().err
+
+
+def test_an_index_elsewhere(capsys: Captured, folder: Path) -> None:
+    out, err = indexed(capsys, "--into", "my.db")
+    assert f"in {folder}/my.db" in out and "--knowledge" in err
+    assert indexed(capsys)[0].startswith("2 documents: 2 unchanged")
+    assert main(["search", "docs", "ticket"]) == 2
+    assert "give that in place of the folder" in capsys.readouterr().err
+    assert main(["search", "my.db", "ticket"]) == 0
+    assert "zoo.md" in capsys.readouterr().out
+
+
+def test_search_prints_passages(capsys: Captured, folder: Path) -> None:
+    assert main(["search", "docs", "ticket", "--limit", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert re.match(r"1\. zoo\.md, Zoo  \(\d\.\d\d\)\n   # Zoo ## Prices A ticket costs 12 euros\.\n", out)
+    assert "docs: 2 documents: 2 indexed" in err
+    assert main(["search", "docs", "ticket", "--json", "--by", "keyword"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found[0]["document"] == "zoo.md" and found[0]["relevance"] > 0
+    (folder / "docs" / "new.md").write_text("A penguin.")
+    assert main(["search", "docs", "penguin", "--no-index", "--by", "keyword"]) == 0
+    assert capsys.readouterr() == ("", "agentscope-rx: nothing was found\n")
+    assert main(["search", "docs", "penguin", "--full"]) == 0
+    assert capsys.readouterr().out.startswith("1. new.md")
+
+
+def test_follow_until_ctrl_c(capsys: Captured, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: LineView, progress: IndexProgress) -> IndexProgress:
+        if progress.phase == "watching":
+            raise KeyboardInterrupt
+        return progress
+
+    monkeypatch.setattr(LineView, "show", interrupted)
+    assert main(["index", "docs", "--watch"]) == 130
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("agentscope-rx: following docs; Ctrl-C ends it\n")
+
+
+def test_ctrl_c_says_how_to_go_on(capsys: Captured, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: LineView, progress: IndexProgress) -> IndexProgress:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LineView, "show", interrupted)
+    assert main(["index", "docs"]) == 130
+    assert "the same command goes on with the rest" in capsys.readouterr().err
+
+
+def test_lines_elsewhere_than_at_a_terminal(capsys: Captured) -> None:
+    view = LineView(summaries=True)
+    for elapsed in (0.0, 4.0, 6.0, 7.0, 12.0):
+        view.show(
+            IndexProgress(phase="indexing", found=9, done=3, elapsed=elapsed, rate=2e6, time_left=150, current="a")
+        )
+    view.show(IndexProgress(phase="watching", found=9, done=9, elapsed=13))
+    assert capsys.readouterr().err.splitlines() == [
+        "agentscope-rx: indexing: 3 of 9 documents, 2.0 MB/s, 2 min 30 s left, a",
+        "agentscope-rx: indexing: 3 of 9 documents, 2.0 MB/s, 2 min 30 s left, a",
+        "agentscope-rx: 9 documents: 9 indexed (0 chunks, 0 bytes) in 13.0 s",
+    ]
+
+
+def test_a_bar_at_a_terminal(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "140")
+    view = BarView(summaries=False)
+    view.show(IndexProgress(phase="looking", found=4))
+    view.show(
+        IndexProgress(phase="indexing", found=4, done=2, bytes_done=50, bytes_total=100, rate=10, current="[b]x.md")
+    )
+    view._progress.refresh()
+    view.end()
+    shown = capsys.readouterr().err
+    assert "50%" in shown and "2 of 4 documents" in shown and "[b]x.md" in shown
+
+
+def test_words() -> None:
+    assert [size(value) for value in (0, 999, 1000, 1.5e6, 2e9, 3e12)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.0 kB",
+        "1.5 MB",
+        "2.0 GB",
+        "3000.0 GB",
+    ]
+    report = IndexProgress(found=3, failed=1, errors=(DamagedDocumentError("a", "x"),))
+    assert summary(report) == "3 documents: 1 failed in 0.0 s"
+    assert summary(IndexProgress()) == "0 documents: nothing to do in 0.0 s"
+
+
+def test_folders_complete_as_folders(capsys: Captured) -> None:
+    pytest.importorskip("shtab")
+    assert print_completion("bash") == 0
+    assert "knowledge" in capsys.readouterr().out
+    assert parser().parse_args(["index", "x", "--watch"]).watch
+
+
+def test_missing_packages_are_named(capsys: Captured, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
+    assert main(["index", "docs", "--watch", "-q"]) == 2
+    assert "agentscope-rx[knowledge]" in capsys.readouterr().err
