@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reactivex import operators as ops
@@ -21,7 +22,15 @@ from reactivex import operators as ops
 from agentscope_rx.cli import knowledge
 from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
 from agentscope_rx.cli.index_view import IndexView, index_view_of, report_failures, summary
-from agentscope_rx.cli.knowledge import LOCAL, IndexPlace, Settings, add_embedding_flag, advised, folder_of
+from agentscope_rx.cli.knowledge import (
+    LOCAL,
+    IndexPlace,
+    Settings,
+    add_embedding_flag,
+    advised,
+    folder_of,
+    without_password,
+)
 from agentscope_rx.console.wording import clean, counted
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.reactive import concat_map
@@ -88,7 +97,7 @@ def _place_of(flags: argparse.Namespace) -> IndexPlace:
     folder = folder_of(flags.folder)
     known = Settings.of(folder)
     if flags.into is None and known.into and "://" in known.into:
-        raise ConfigurationError(f"The index is in {clean(known.into)}: if it may go there, add --into {known.into}.")
+        raise ConfigurationError(f"The index is in {clean(known.into)}: if it may go there, add --into URL.")
     embedding = flags.embedding or known.embedding
     if flags.embedding is None and embedding not in LOCAL:
         raise ConfigurationError(
@@ -152,7 +161,7 @@ class _Remembering:
         folder, settings = self._place.folder, self._place.settings
         if not self._saved and progress.found and progress.phase != "looking" and folder is not None:
             self._saved = True
-            if settings != Settings.of(folder):
+            if replace(settings, into=without_password(settings.into)) != Settings.of(folder):
                 settings.save(folder)
         return self._view.show(progress)
 
@@ -174,8 +183,8 @@ def _end(report: IndexProgress, place: IndexPlace, flags: argparse.Namespace) ->
         raise _nothing(flags.folder, report)
     if not flags.quiet and not flags.json:
         print(f"{summary(report)}, in {place.shown}")
-        name = shlex.quote(flags.folder if not place.settings.into else place.settings.into)
-        note(f'ask with: agentscope-rx ask --knowledge {clean(name)} "..."')
+        name = shlex.quote(clean(flags.folder) if not place.settings.into else place.shown)
+        note(f'ask with: agentscope-rx ask --knowledge {name} "..."')
     return FAILED if report.failed else ANSWERED
 
 

@@ -69,7 +69,8 @@ class Settings:
         path = folder / OWN_FOLDER / "knowledge.json"
         try:
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+            kept = {**asdict(self), "into": without_password(self.into)}
+            path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}.") from None
 
@@ -111,7 +112,7 @@ class IndexPlace:
     @property
     def shown(self) -> str:
         """Where the index is, for a person."""
-        return clean(self.settings.into or str(self.file))
+        return clean(without_password(self.settings.into) or str(self.file))
 
     def base(self) -> KnowledgeBase:
         """The knowledge base, not opened."""
@@ -187,9 +188,17 @@ def store_at(url: str) -> ChunkStore:
         from agentscope_rx.knowledge import QdrantChunkStore
 
         return QdrantChunkStore(url)
-    raise ConfigurationError(
-        f"{clean(url)!r} is no store. Give a file, postgresql://... (pgvector) or http://... (Qdrant)."
-    )
+    shown = clean(without_password(url))
+    raise ConfigurationError(f"{shown!r} is no store. Give a file, postgresql://... (pgvector) or http://... (Qdrant).")
+
+
+def without_password(url: str) -> str:
+    """The URL without the user and the password in it."""
+    if "://" not in url:
+        return url
+    scheme, _, rest = url.partition("://")
+    server, slash, path = rest.partition("/")
+    return f"{scheme}://{server.rpartition('@')[2]}{slash}{path}"
 
 
 def advised(call: Callable[[], object], rebuild: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from agentscope_rx.knowledge import KnowledgeBase, Passage
-    from agentscope_rx.messages.citation import Citation
+    from agentscope_rx.messages import Citation
 
 LIMIT: Final = 5
 SHOWN: Final = 300
@@ -75,7 +75,7 @@ def search(flags: argparse.Namespace) -> int:
         print(json.dumps([_json(number, each) for number, each in enumerate(found, 1)], indent=2))
     else:
         for number, each in enumerate(found, 1):
-            print(f"{number}. {place_of_citation(each.citation(number))}")
+            print(f"{number}. {citation_place(each.citation(number))}")
             text = clean(each.text.strip()) if flags.full else one_line(each.text, SHOWN)
             print("\n".join(f"   {line}" for line in text.split("\n")))
         if not found:
@@ -83,7 +83,7 @@ def search(flags: argparse.Namespace) -> int:
     return ANSWERED
 
 
-def place_of_citation(citation: Citation) -> str:
+def citation_place(citation: Citation) -> str:
     """Where a citation is: document, page, headings and score."""
     parts = [one_line(citation.document, 120)]
     if citation.page is not None:

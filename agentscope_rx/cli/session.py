@@ -9,7 +9,6 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import NamedTuple
 
 from agentscope_rx.agent import Agent, ReActAgent
@@ -21,6 +20,7 @@ from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.permissions import permissions_of, put_under
 from agentscope_rx.cli.questions import ask_questions
 from agentscope_rx.cli.render import View, view_of
+from agentscope_rx.cli.search import citation_place
 from agentscope_rx.cli.skills import skills_hooks
 from agentscope_rx.cli.subagents import subagents_hooks
 from agentscope_rx.cli.terminal import Terminal
@@ -28,7 +28,7 @@ from agentscope_rx.cli.tools import add_servers, agent_of, builtin_tools, toolki
 from agentscope_rx.console.wording import clean
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PostCallEvent
-from agentscope_rx.messages import ApprovalAnswer, Approve, ChatUsage, Msg, ToolUseBlock
+from agentscope_rx.messages import ApprovalAnswer, Approve, ChatUsage, Msg, ToolUseBlock, citations_of
 from agentscope_rx.models import ChatModel
 from agentscope_rx.permissions import PermissionRules
 from agentscope_rx.reactive import timeout
@@ -73,6 +73,7 @@ class ChatSession:
         place: Place | None = None,
         toolkit: Toolkit | None = None,
         rules: PermissionRules | None = None,
+        sources: bool = False,
     ) -> None:
         self.agent = agent
         self.terminal = terminal
@@ -84,6 +85,8 @@ class ChatSession:
         self._place = place
         self._toolkit = toolkit
         self._rules = rules
+        # the citations of a reply are printed below it
+        self._sources = sources
 
     @classmethod
     def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
@@ -102,8 +105,16 @@ class ChatSession:
             hooks = [*skills_hooks(flags.skills), *subagents_hooks(flags.subagents)]
             # last: it may take long
             bases = knowledge_of(flags)
-            make = partial(ReActAgent, "assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=hooks)
-            agent = make(knowledge=bases, knowledge_mode=flags.knowledge_mode) if bases else make()
+            agent = ReActAgent(
+                "assistant",
+                model,
+                system,
+                toolkit=toolkit,
+                max_iters=rounds,
+                hooks=hooks,
+                knowledge=bases or None,
+                knowledge_mode=flags.knowledge_mode,
+            )
         if rules is not None:
             put_under(agent, rules)
         session = cls(
@@ -115,6 +126,7 @@ class ChatSession:
             place=place,
             toolkit=toolkit,
             rules=rules,
+            sources=not (flags.json or flags.quiet),
         )
         if place is not None:
             found = agent.bind(place.store, place.name).run()
@@ -177,6 +189,8 @@ class ChatSession:
         if not isinstance(last, PostCallEvent):
             raise ConfigurationError(f"The agent {self.agent.name!r} ended its run without a reply.")
         self.usage += last.usage or ChatUsage()
+        if self._sources and (cited := citations_of(last.message)):
+            print("\n".join(f"[{each.number}] {citation_place(each)}" for each in cited))
         return last.message
 
     def _advice(self, tool: str = "") -> str:

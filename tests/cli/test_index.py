@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -17,19 +18,19 @@ from agentscope_rx.cli.main import main
 from agentscope_rx.errors import DamagedDocumentError
 from agentscope_rx.knowledge import IndexProgress
 from agentscope_rx.models.embedding import EmbeddingModel
-from agentscope_rx.testing import ScriptedModel
-from tests.knowledge.indexing.parts import LetterEmbedding
+from agentscope_rx.testing import ScriptedModel, call
+from tests.knowledge.indexing.parts import WordEmbedding
 
 Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
 def folder(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory with a folder of documents; embedding models count letters."""
+    """The working directory with a folder of documents; embedding models know words."""
 
     def counting(spec: str) -> EmbeddingModel:
         real(spec) if spec not in ("static", "multilingual") and not spec.startswith("openai:") else None
-        return LetterEmbedding(spec)
+        return WordEmbedding(spec)
 
     real = knowledge.embedding_of
     monkeypatch.setattr(knowledge, "embedding_of", counting)
@@ -241,3 +242,47 @@ def test_missing_packages_are_named(capsys: Captured, folder: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
     assert main(["index", "docs", "--watch", "-q"]) == 2
     assert "agentscope-rx[knowledge]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [[], ["--knowledge-mode", "agentic"]])
+def test_ask_answers_from_the_documents(capsys: Captured, folder: Path, flags: list[str]) -> None:
+    search = call("retrieve_knowledge", query="ticket price")
+    model = ScriptedModel(*([search] if flags else []), "It costs 12 euros [1].")
+    assert main(["ask", "--knowledge", "docs", *flags, "What does a ticket cost?"], model=model) == 0
+    out, err = capsys.readouterr()
+    assert "It costs 12 euros [1]." in out
+    assert re.search(r"\[1\] zoo\.md, Zoo  \(\d\.\d\d\)\n", out)
+    assert "docs: 2 documents: 2 indexed" in err
+    assert "A ticket costs 12 euros." in str(list(model.requests[-1].messages))
+
+
+def test_ask_prints_no_sources_with_quiet_or_json(capsys: Captured, folder: Path) -> None:
+    model = ScriptedModel("It costs 12 euros [1].")
+    assert main(["ask", "-q", "--knowledge", "docs", "What does a ticket cost?"], model=model) == 0
+    assert capsys.readouterr() == ("It costs 12 euros [1].\n", "")
+    model = ScriptedModel("It costs 12 euros [1].")
+    assert main(["ask", "--json", "--knowledge", "docs", "What does a ticket cost?"], model=model) == 0
+    events = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
+    assert "retrieval" in events and "citation" in events
+
+
+def test_chat_with_several_folders_as_they_are(capsys: Captured, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "more").mkdir()
+    (folder / "more" / "cat.md").write_text("# Cats\n\nCats eat fish.\n")
+    for name in ("docs", "more"):
+        assert main(["index", name, "-q"]) == 0
+    (folder / "more" / "new.md").write_text("Not indexed.")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("What do cats eat?\nAnd a ticket?\n"))
+    model = ScriptedModel("Fish.", "12 euros.")
+    flags = ["--knowledge", "docs", "--knowledge", "more", "--no-index"]
+    assert main(["chat", *flags], model=model) == 0
+    assert "Cats eat fish." in str(list(model.requests[0].messages))
+    assert all("Not indexed." not in str(list(each.messages)) for each in model.requests)
+
+
+def test_passwords_are_not_kept_or_shown(folder: Path) -> None:
+    url = "postgresql://me:secret@host/db"
+    knowledge.Settings(into=url).save(folder / "docs")
+    saved = (folder / "docs" / ".agentscope" / "knowledge.json").read_text()
+    assert "secret" not in saved and knowledge.Settings.of(folder / "docs").into == "postgresql://host/db"
+    assert knowledge.IndexPlace.of(url).shown == "postgresql://host/db"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from agentscope_rx.errors import DamagedDocumentError
 from agentscope_rx.knowledge import (
@@ -121,6 +123,20 @@ class LetterEmbedding(EmbeddingModel):
             return just(Embeddings(vectors, tokens=len(batch)))
 
         return timer(self.delay).pipe(then(begin)) if self.delay else defer(begin)
+
+
+class WordEmbedding(LetterEmbedding):
+    """Which words a text has, so that a search by meaning finds those that share words."""
+
+    def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        return just(Embeddings(tuple(map(_words, map(str, batch)))))
+
+
+def _words(text: str) -> tuple[float, ...]:
+    vector = [0.0] * 512
+    for word in re.findall(r"[a-z]{4,}", text.lower()):
+        vector[crc32(word.rstrip("s").encode()) % 512] += 1
+    return tuple(vector)
 
 
 def vector_of(text: str) -> tuple[float, ...]:
