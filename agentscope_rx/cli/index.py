@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from reactivex import operators as ops
 
-from agentscope_rx.cli import knowledge
+from agentscope_rx.cli import knowledge_place
 from agentscope_rx.cli.exit_codes import ANSWERED, FAILED, note
 from agentscope_rx.cli.index_view import IndexView, index_view_of, report_failures, summary
-from agentscope_rx.cli.knowledge import (
+from agentscope_rx.cli.knowledge_place import (
     LOCAL,
     IndexPlace,
     Settings,
@@ -111,7 +111,7 @@ def _place_of(flags: argparse.Namespace) -> IndexPlace:
         exclude=known.exclude if flags.exclude is None else tuple(flags.exclude),
     )
     # (a wrong name must not be remembered)
-    knowledge.embedding_of(embedding)
+    knowledge_place.embedding_of(embedding)
     return IndexPlace(flags.folder, folder, settings)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from agentscope_rx.cli.exit_codes import ANSWERED, note
 from agentscope_rx.cli.index import bring_up_to_date
-from agentscope_rx.cli.knowledge import (
+from agentscope_rx.cli.knowledge_place import (
     IndexPlace,
     add_embedding_flag,
     add_no_index_flag,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx.cli import knowledge
+from agentscope_rx.cli import knowledge_place
 from agentscope_rx.cli.arguments import parser
 from agentscope_rx.cli.completion import print_completion
 from agentscope_rx.cli.index_view import BarView, LineView, size, summary
@@ -32,8 +32,8 @@ def folder(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         real(spec) if spec not in ("static", "multilingual") and not spec.startswith("openai:") else None
         return WordEmbedding(spec)
 
-    real = knowledge.embedding_of
-    monkeypatch.setattr(knowledge, "embedding_of", counting)
+    real = knowledge_place.embedding_of
+    monkeypatch.setattr(knowledge_place, "embedding_of", counting)
     docs = bare / "docs"
     docs.mkdir()
     (docs / "zoo.md").write_text("# Zoo\n\n## Prices\n\nA ticket costs 12 euros.\n")
@@ -282,7 +282,7 @@ def test_chat_with_several_folders_as_they_are(capsys: Captured, folder: Path, m
 
 def test_passwords_are_not_kept_or_shown(folder: Path) -> None:
     url = "postgresql://me:secret@host/db"
-    knowledge.Settings(into=url).save(folder / "docs")
+    knowledge_place.Settings(into=url).save(folder / "docs")
     saved = (folder / "docs" / ".agentscope" / "knowledge.json").read_text()
-    assert "secret" not in saved and knowledge.Settings.of(folder / "docs").into == "postgresql://host/db"
-    assert knowledge.IndexPlace.of(url).shown == "postgresql://host/db"
+    assert "secret" not in saved and knowledge_place.Settings.of(folder / "docs").into == "postgresql://host/db"
+    assert knowledge_place.IndexPlace.of(url).shown == "postgresql://host/db"

