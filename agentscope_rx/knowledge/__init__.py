@@ -11,7 +11,7 @@ from agentscope_rx.knowledge.passage import Found, Passage
 from agentscope_rx.knowledge.reader import Reader
 from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
 from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
-from agentscope_rx.lazy import import_lazily
+from agentscope_rx.lazy import import_lazily, leave_out_missing
 
 if TYPE_CHECKING:
     from agentscope_rx.knowledge.chunkers.default import default_chunker
@@ -160,6 +160,8 @@ __all__ = [
     "rerank",
     "retrieve_all",
 ]
+
+leave_out_missing(__all__, {"SqliteChunkStore": "numpy"})
 
 
 def __getattr__(name: str) -> object:
