@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import (
@@ -25,7 +26,9 @@ from agentscope_rx.knowledge import (
 )
 from agentscope_rx.knowledge.stores.sqlite import search, writing
 from agentscope_rx.knowledge.where import matches
-from agentscope_rx.reactive import from_iterable
+from agentscope_rx.reactive import Demand, from_iterable
+from agentscope_rx.testing import run_virtual
+from agentscope_rx.testing.kits.probe import Probe
 from tests.knowledge.stores.parts import INFO, opened, put, rows
 
 VECTORS = st.tuples(*[st.sampled_from([0.0, 1.0, -1.0, 0.5, 3.0])] * 4)
@@ -100,6 +103,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory):
 
 @settings(max_examples=150)
 @given(where=st.dictionaries(st.sampled_from(NAMES), CONDITIONS, max_size=2))
+@example(where={"y": 10**400})
+@example(where={"x": Between("\ud83d", None)})
 def test_conditions_choose_what_matches_chooses(collection: tuple[SqliteChunkStore, list[Chunk]], where: Where):
     store, every = collection
     expected = {chunk.document.id for chunk in every if matches(chunk, where)}
@@ -204,6 +209,29 @@ def test_a_search_takes_four_statements(tmp_path: Path):
     assert len(store.nearest([1, 0, 0, 0], 5).run()) == 5
     assert [each.split()[0] for each in statements] == ["BEGIN", "SELECT", "SELECT", "COMMIT"]
     store.close().run()
+
+
+def test_documents_are_read_as_there_is_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentscope_rx.knowledge.stores.sqlite.store.PAGE", 2)
+
+    async def main() -> tuple[int, int]:
+        store = SqliteChunkStore(tmp_path / "k.db")
+        await store.open(INFO)
+        for number in range(40):
+            await store.put(Document(id=f"{number:02}"), from_iterable([]))
+        probe = Probe(demand=(demand := Demand(asyncio.get_running_loop())))
+        probe.start(store.documents())
+        demand.withhold()
+        await asyncio.sleep(60)
+        few = len(probe.values)
+        demand.resume()
+        await probe.end()
+        await store.close()
+        return few, len(probe.values)
+
+    few, every = run_virtual(main())
+    assert few <= 2
+    assert every == 40
 
 
 def test_rows_of_removed_documents_are_given_back(tmp_path: Path):

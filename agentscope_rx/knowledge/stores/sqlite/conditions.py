@@ -153,8 +153,8 @@ def _prefix(kind: str, value: str, text: str) -> Sql:
 
 
 def _is_exact(value: Scalar) -> bool:
-    """True for a value that a row may have: no half characters, not NaN."""
-    return _is_encodable(value) if isinstance(value, str) else value == value
+    """True for a value that a row may have: no half characters, not NaN, not a whole number that no float is."""
+    return _is_encodable(value) if isinstance(value, str) else storable(value) == value
 
 
 def _is_encodable(text: str) -> bool:
