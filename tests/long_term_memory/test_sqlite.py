@@ -309,6 +309,21 @@ def test_meaning_finds_what_words_do_not(tmp_path: Path):
     assert found(ltm, "Rome") == ["I live in Rome."]
 
 
+def test_a_search_is_embedded_as_a_query_and_facts_are_not(tmp_path: Path):
+    class Roles(Topics):
+        asked: tuple[str, ...] = ()
+
+        def do_embed_queries(self, batch: Sequence[Any]) -> Flow[Embeddings]:
+            self.asked += tuple(batch)
+            return just(Embeddings(tuple(self._vector(str(text).lower()) for text in batch)))
+
+    roles = Roles()
+    ltm = SqliteLongTermMemory(tmp_path / "notes.db", embedding_model=roles)
+    kept(ltm, "I like tea.")
+    assert found(ltm, "favourite beverage") == ["I like tea."]
+    assert (roles.asked, roles.embedded) == (("favourite beverage",), ["I like tea."])
+
+
 def test_a_failing_embedding_model_loses_nothing(tmp_path: Path):
     topics, heard = Topics(), list[Exception]()
     ltm = SqliteLongTermMemory(tmp_path / "notes.db", embedding_model=topics, on_error=heard.append)

@@ -35,7 +35,7 @@ from agentscope_rx.long_term_memory.sqlite.search import OWN, VISIBLE, Asked, fi
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_seconds
-from agentscope_rx.models.embedding.embedding_model import EmbeddingModel
+from agentscope_rx.models.embedding.embedding_model import EmbeddingModel, EmbeddingRole
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, from_callable, just, on_worker
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
@@ -288,17 +288,17 @@ class SqliteLongTermMemory(LongTermMemory):
 
     # --- vectors ------------------------------------------------------------------------------------------------------
 
-    async def _asked(self, text: str) -> Asked:
+    async def _asked(self, text: str, role: EmbeddingRole = "query") -> Asked:
         model = self.embedding_model
         if model is None:
             return Asked(text)
-        vectors = (await model.embed(text, role="query")).vectors
+        vectors = (await model.embed(text, role=role)).vectors
         return Asked(text, vectors[0], _name_of(model), self.min_similarity)
 
     async def _asked_or_words(self, text: str) -> Asked:
-        """For a record: words alone will do, if the embedding model fails."""
+        """For a record, which compares facts with facts: words alone will do, if the embedding model fails."""
         try:
-            return await self._asked(text)
+            return await self._asked(text, "document")
         except AgentScopeError as error:
             self._report(error)
             return Asked(text)
