@@ -42,7 +42,7 @@ class ParserReader(Reader):
         """The document is sent to a child process, which parses as far as sections are asked for.
 
         Signals: sections; a `DocumentError`; `MissingExtraError` without its packages (the extra `documents`);
-        `SetupError` in a program without a Python to start.
+        `SetupError` if its parser does not start.
         Cancels: the parsing; the child is killed.
         """
         return using(

@@ -24,7 +24,7 @@ from agentscope_rx.errors import (
     DocumentTooLargeError,
     SetupError,
 )
-from agentscope_rx.knowledge.readers.formats.parts import Kind, Part
+from agentscope_rx.knowledge.readers.formats.parts import Kind, Part, clean
 from agentscope_rx.knowledge.readers.limits import ReadLimits
 from agentscope_rx.tools.process.supervised import interpreter
 
@@ -50,6 +50,7 @@ class ParserProcess:
             raise SetupError("Documents of this kind are parsed in a child process, and there is no Python to start.")
         self.documents = 0
         self.bytes = 0
+        self._format = format
         self._seconds = START_SECONDS
         try:
             self._process = Popen(  # noqa: S603 - this Python, with a file of this package
@@ -78,9 +79,9 @@ class ParserProcess:
 
     def parts(self, file: BinaryIO, document: str, limits: ReadLimits) -> Generator[Part]:
         """The parts of one document, each read from the child when it is asked for."""
+        if self._settings:
+            self._start()
         try:
-            if self._settings:
-                self._start()
             self._seconds = limits.seconds
             self._give(file, document, limits)
             while (part := self._part(document)) is not None:
@@ -107,9 +108,18 @@ class ParserProcess:
 
     def _start(self) -> None:
         settings, self._settings = self._settings, b""
-        self._write(settings)
-        if self._read() != ["ready"]:
-            raise _Ended
+        try:
+            self._write(settings)
+            if self._read() == ["ready"]:
+                return
+            why = "it gave a wrong answer"
+        except _OutOfTime:
+            why = f"it took longer than {START_SECONDS:g} s"
+        except (BrokenPipeError, _Ended):
+            why = f"it has ended with exit code {self._exit_code()}"
+        raise SetupError(
+            f"The parser of {self._format} did not start: {why}. Are its packages whole? Is ReadLimits.memory enough?"
+        )
 
     def _give(self, file: BinaryIO, document: str, limits: ReadLimits) -> None:
         options = {"unpacked": limits.unpacked, "seconds": limits.seconds}
@@ -136,8 +146,9 @@ class ParserProcess:
                 "table",
                 "code",
             ) and isinstance(headings, list):
-                above = tuple(str(each) for each in cast("list[object]", headings))
-                return Part(text, page, above, cast("Kind", kind), language)
+                # (cleaned here, too: the child may be in the hands of the document)
+                above = tuple(clean(str(each)) for each in cast("list[object]", headings))
+                return Part(clean(text), page, above, cast("Kind", kind), clean(language))
             case ["error", "memory", _, str(limit)]:
                 what = "parsing it takes more memory than ReadLimits.memory allows"
                 raise DocumentTooLargeError(document, what, limit)
@@ -163,7 +174,7 @@ class ParserProcess:
     def _read(self) -> object:
         size: int = struct.unpack("<I", self._bytes(4))[0]
         if size > FRAME:
-            raise _Ended
+            return None
         try:
             return json.loads(self._bytes(size))
         except (ValueError, RecursionError):
@@ -195,15 +206,18 @@ class ParserProcess:
             raise _OutOfTime
 
     def _how_it_ended(self, document: str, limits: ReadLimits) -> Exception:
-        try:
-            code = self._process.wait(END_SECONDS)
-        except TimeoutExpired:
-            # it has closed its pipe, and still runs
-            self.kill()
-            code = self._process.wait()
+        code = self._exit_code()
         if code == -getattr(signal, "SIGXCPU", 0) or (os.name == "nt" and code == 1):
             return _timeout(document, limits)
         return DamagedDocumentError(document, f"its parser ended early (exit code {code})")
+
+    def _exit_code(self) -> int:
+        try:
+            return self._process.wait(END_SECONDS)
+        except TimeoutExpired:
+            # it has closed its pipe, and still runs
+            self.kill()
+            return self._process.wait()
 
 
 class _OutOfTime(Exception):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
 
-from agentscope_rx.errors import ConfigurationError, DamagedDocumentError, UnsupportedDocumentError
+from agentscope_rx.errors import (
+    ConfigurationError,
+    DamagedDocumentError,
+    ModelConnectionError,
+    UnsupportedDocumentError,
+)
 from agentscope_rx.knowledge import (
     DocumentSource,
     ImageReader,
@@ -20,8 +26,8 @@ from agentscope_rx.knowledge import (
 from agentscope_rx.messages import Base64Source
 from agentscope_rx.models.capabilities import Capabilities
 from agentscope_rx.reactive import Flow, just
-from agentscope_rx.testing import ScriptedModel
-from tests.knowledge.readers.reading import read
+from agentscope_rx.testing import HANG, ScriptedModel, run_virtual
+from tests.knowledge.readers.reading import read, source
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -107,6 +113,25 @@ def test_a_picture_without_description_is_damaged():
         read(ImageReader(), "a.png", b"GIF8 not quite")
     with pytest.raises(DamagedDocumentError, match="wrote no description"):
         read(ImageReader(describe=ScriptedModel("  ")), "a.png", PIXEL)
+
+
+def test_an_error_of_the_model_is_the_readings():
+    with pytest.raises(ModelConnectionError):
+        read(ImageReader(describe=ScriptedModel(ModelConnectionError("gone"))), "a.png", PIXEL)
+
+
+def test_disposal_ends_the_models_answer():
+    model = ScriptedModel([HANG])
+
+    async def main() -> None:
+        task = ImageReader(describe=model).read(source("a.png", PIXEL)).as_task()
+        await asyncio.sleep(5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run_virtual(main())
+    assert len(model.requests) == len(model.closed) == 1
 
 
 def test_limits_for_all_readers():
