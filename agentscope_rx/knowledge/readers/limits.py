@@ -29,7 +29,7 @@ class ReadLimits:
     """What one document may use, at most."""
 
     size: int = 64 * MIB
-    text: int = 64 * MIB
+    text: int = 128 * MIB
     unpacked: int = 512 * MIB
     memory: int = 1024 * MIB
     seconds: float = 120.0

@@ -61,7 +61,10 @@ def parts(file: BinaryIO, unpacked: int) -> Iterator[Part]:
     data = file.read()
     if b"\0" in data[:1024] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FormatError("it is no HTML: it has NUL bytes")
-    root = _tree(_utf_8(data))
+    data = _utf_8(data)
+    root = _tree(data)
+    # (a large page takes many times its size as a tree)
+    del data
     if root is None:
         return
     _check_depth(root)
