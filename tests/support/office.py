@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import docx
 import openpyxl
@@ -15,8 +15,8 @@ WORD = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml
 """The beginning of a Word document's part."""
 
 
-def pdf(pages: Sequence[str], *, title: str = "", headings: Mapping[int, str] | None = None) -> bytes:
-    """A PDF whose pages have these texts (ASCII); `headings` is the outline, by the index of the page."""
+def pdf(pages: Sequence[str], *, title: str = "", headings: Sequence[tuple[int, str]] = ()) -> bytes:
+    """A PDF whose pages have these texts (ASCII); `headings` is the outline: index of the page, text."""
     count = len(pages)
     kids = " ".join(f"{4 + 2 * index} 0 R" for index in range(count))
     objects = [
@@ -37,7 +37,7 @@ def pdf(pages: Sequence[str], *, title: str = "", headings: Mapping[int, str] | 
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(data))
     if title:
         writer.add_metadata(infos={"/Title": title})
-    for index, heading in (headings or {}).items():
+    for index, heading in headings:
         writer.add_outline_item(title=heading, page_number=index)
     file = io.BytesIO()
     writer.write(file)

@@ -87,11 +87,15 @@ def test_the_encoding_of_html_is_found(head: str, encoding: str):
 
 
 def test_pages_and_outline_of_a_pdf():
-    data = pdf(["First page\nsecond line", "Second page", "Third"], title="Report", headings={0: "Start", 1: "Rest"})
+    data = pdf(
+        ["First page\nsecond line", "Second page", "Third"],
+        title="Report",
+        headings=[(0, "Start"), (1, "Rest"), (1, "End")],
+    )
     assert shown(read(PdfReader(), "a.pdf", data)) == [
         ("text", 1, ("Report", "Start"), "First page\nsecond line"),
         ("text", 2, ("Report", "Rest"), "Second page"),
-        ("text", 3, ("Report", "Rest"), "Third"),
+        ("text", 3, ("Report", "End"), "Third"),
     ]
 
 

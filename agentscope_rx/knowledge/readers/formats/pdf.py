@@ -34,11 +34,15 @@ def _pages(reader: pypdf.PdfReader) -> Iterator[Part]:
     headings = _headings(reader)
     outline = Outline(_title(reader))
     for number, page in enumerate(reader.pages, 1):
-        for level, heading in headings.get(number, ()):
-            outline.enter(level, heading)
+        first, *others = headings.get(number) or [(0, "")]
+        if first[1]:
+            outline.enter(*first)
         text = page.extract_text().strip()
         if text:
             yield from cut(Part(text + "\n\n", number, outline.headings))
+        # (they begin somewhere on this page, and are above all of the next)
+        for level, heading in others:
+            outline.enter(level, heading)
 
 
 def _decrypt(reader: pypdf.PdfReader) -> None:
