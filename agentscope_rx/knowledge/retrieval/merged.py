@@ -21,14 +21,14 @@ A reranker of the merged bases sees all passages, and orders them whatever the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from reactivex import operators as ops
 
-from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
+from agentscope_rx.errors import ConfigurationError, KnowledgeError, KnowledgeTimeoutError
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question, check_limit, check_threshold, question_text
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.fusing import RANK_CONSTANT, between_least_and_best, without_copies
@@ -36,7 +36,17 @@ from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, pr
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.where import Where, check_where
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, merge_ordered, throw, timeout
+from agentscope_rx.reactive import (
+    Flow,
+    append_if_missing,
+    catch,
+    concat_map,
+    defer,
+    just,
+    merge_ordered,
+    throw,
+    timeout,
+)
 
 OnError = Literal["report", "fail"]
 
@@ -106,7 +116,8 @@ class MergedKnowledge(Knowledge):
             if not question_text(query):
                 return just(Passages())
             asked = [
-                self._ask(base, base.retrieve(query, limit, threshold=threshold, where=where)) for base in self.bases
+                self._ask(base, partial(base.retrieve, query, limit, threshold=threshold, where=where))
+                for base in self.bases
             ]
             together = merge_ordered(asked, max_concurrency=self.max_concurrency)
             merged: Flow[tuple[Passage, ...]] = together.pipe(ops.to_list(), concat_map(self._merged))
@@ -116,16 +127,19 @@ class MergedKnowledge(Knowledge):
 
         return defer(begin)
 
-    def _ask(self, base: Knowledge, retrieval: Flow[tuple[Passage, ...]]) -> Flow[_Answer]:
+    def _ask(self, base: Knowledge, retrieve: Callable[[], Flow[tuple[Passage, ...]]]) -> Flow[_Answer]:
+        def silent() -> _Answer:
+            return _Answer(error=KnowledgeError(f"The knowledge base {base.name!r} completed without an answer."))
+
+        answered = defer(retrieve).pipe(ops.take(1), concat_map(lambda passages: just(_Answer(passages))))
+        answered = answered.pipe(append_if_missing(_Answer, silent))
         if self.timeout is not None:
-            late = partial(_late, base.name)
-            retrieval = retrieval.pipe(timeout(total=self.timeout, error=late))
-        answered = retrieval.pipe(concat_map(lambda passages: just(_Answer(passages))))
+            answered = answered.pipe(timeout(total=self.timeout, error=partial(_late, base.name)))
         return answered if self.on_error == "fail" else answered.pipe(catch(lambda error: just(_Answer(error=error))))
 
     def _merged(self, answers: Sequence[_Answer]) -> Flow[tuple[Passage, ...]]:
         errors = [each.error for each in answers if each.error is not None]
-        if errors and len(errors) == len(answers):
+        if errors and (self.on_error == "fail" or len(errors) == len(answers)):
             return throw(errors[0])
         for base, answer in zip(self.bases, answers, strict=True):
             if answer.error is not None:

@@ -16,13 +16,14 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from reactivex import Observable
+from reactivex import operators as ops
 
 from agentscope_rx.errors import RerankingError
 from agentscope_rx.knowledge.knowledge import Question, check_limit, question_text
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.passages import Passages, Scale, log_problem, problems_of, scale_of
 from agentscope_rx.models.checks import check_one_of, is_number
-from agentscope_rx.reactive import Flow, catch, concat_map, flow, just, throw
+from agentscope_rx.reactive import Flow, append_if_missing, catch, concat_map, defer, flow, just, throw
 
 OnError = Literal["keep", "fail"]
 """What a failing reranker does: the passages keep their order, and the error is among their problems; or it fails."""
@@ -71,7 +72,11 @@ def rerank(
             log_problem(error, "passages keep their order, because the reranker failed")
             return just(Passages(passages[:limit], (*problems_of(passages), error), scale_of(passages)))
 
-        return reranker.rerank(text, passages).pipe(concat_map(scored), catch(failed))
+        def silent() -> tuple[Passage, ...]:
+            raise RerankingError(f"{reranker!r:.100} completed without scores")
+
+        asked = defer(lambda: reranker.rerank(text, passages)).pipe(ops.take(1), concat_map(scored))
+        return asked.pipe(append_if_missing(Passages, silent), catch(failed))
 
     return lambda source: flow(source).pipe(concat_map(ranked))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeStorageError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeError, KnowledgeStorageError
 from agentscope_rx.knowledge import Knowledge, KnowledgeBase, MergedKnowledge, Passage, problems_of, retrieve_all
-from agentscope_rx.reactive import never
+from agentscope_rx.reactive import empty, never
 from agentscope_rx.testing import run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 from tests.knowledge.retrieval.test_reranking import Given
@@ -121,6 +121,28 @@ class Silent(Knowledge):
 
     def retrieve(self, query: Any, limit: int = 5, *, threshold: Any = None, where: Any = None) -> Any:
         return never()
+
+
+class Rude(Silent):
+    """Breaks the port: raises before there is a Flow, or completes without a value."""
+
+    name = "rude"
+
+    def __init__(self, raises: bool) -> None:
+        self.raises = raises
+
+    def retrieve(self, query: Any, limit: int = 5, *, threshold: Any = None, where: Any = None) -> Any:
+        if self.raises:
+            raise RuntimeError("rude")
+        return empty()
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_base_that_breaks_the_port_is_reported(raises: bool):
+    found = run_virtual(MergedKnowledge([Rude(raises), base("trains", *TRAINS)]).retrieve("train"))
+    assert len(found) == 3 and "rude" in str(problems_of(found)[0])
+    with pytest.raises(RuntimeError if raises else KnowledgeError, match="rude"):
+        run_virtual(MergedKnowledge([base("trains", *TRAINS), Rude(raises)], on_error="fail").retrieve("train"))
 
 
 def test_a_base_that_never_answers_is_given_up():

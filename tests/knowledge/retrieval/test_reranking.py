@@ -10,7 +10,7 @@ import pytest
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError, ModelConnectionError, RerankingError
 from agentscope_rx.knowledge import KnowledgeBase, ModelReranker, Passage, Passages, Reranker, problems_of, rerank
-from agentscope_rx.reactive import Flow, just, then, throw, timer
+from agentscope_rx.reactive import Flow, empty, just, then, throw, timer
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 
@@ -72,6 +72,24 @@ def test_failure_keeps_the_order_and_is_reported(caplog: pytest.LogCaptureFixtur
     assert "no route" in caplog.text
     with pytest.raises(ModelConnectionError):
         ranked(Given(error=ModelConnectionError("no route")), on_error="fail")
+
+
+class Rude(Reranker):
+    """Breaks the port: raises before there is a Flow, or completes without scores."""
+
+    def __init__(self, raises: bool) -> None:
+        self.raises = raises
+
+    def rerank(self, query: str, passages: Sequence[Passage]) -> Flow[Sequence[float]]:
+        if self.raises:
+            raise RuntimeError("rude")
+        return empty()
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_reranker_that_breaks_the_port_keeps_the_order(raises: bool):
+    found = ranked(Rude(raises))
+    assert found == PASSAGES and len(problems_of(found)) == 1
 
 
 def test_nothing_is_asked_about_no_passages():
