@@ -55,6 +55,8 @@ VECTOR_WEIGHT = 0.6
 STATIC_VECTOR_WEIGHT = 0.4
 """What the similarity counts for in hybrid search: with a model that reads sentences, and with static word vectors,
 which know the topic only. Measured by `benchmarks/knowledge`."""
+FOREIGN_VECTOR_WEIGHT = 0.2
+"""The same with static word vectors, which are English, for a query in another script than the Latin one."""
 
 MAX_QUERY_CHARS = 4_000
 """The characters of a query that are searched for: half of them from its beginning, half from its end."""
@@ -78,8 +80,8 @@ class KnowledgeBase(Knowledge):
     embedded with (default `StaticEmbeddingModel()`, for English). `name` and `description` tell models what it holds.
 
     Each search finds `pool` times as many chunks as passages are asked for, at least 20. `vector_weight` is what the
-    search by meaning counts for in hybrid search, from 0 to 1, and the words for the rest: 0.6, or 0.4 with a
-    `StaticEmbeddingModel`. `reranker` orders what was
+    search by meaning counts for in hybrid search, from 0 to 1, and the words for the rest: 0.6, or with a
+    `StaticEmbeddingModel` 0.4 (0.2 for a query in another script than the Latin one). `reranker` orders what was
     found; if it fails, the order stays, and its error is among the problems of the result. `window` chunks before and
     after a hit are in the text of its passage. `timeout` are the seconds of one retrieval.
     """
@@ -114,6 +116,7 @@ class KnowledgeBase(Knowledge):
         self.description = description
         self.search: Search = search
         static = self.embedding.provider == StaticEmbeddingModel.provider
+        self._is_english = static and vector_weight is None
         default = STATIC_VECTOR_WEIGHT if static else VECTOR_WEIGHT
         self.vector_weight: float = default if vector_weight is None else float(vector_weight)
         self.pool = pool
@@ -221,7 +224,8 @@ class KnowledgeBase(Knowledge):
             best = max((each.relevance or 0.0 for each in matching), default=0.0) or 1.0
             scored = best_first((each, (each.relevance or 0.0) / best) for each in matching)
         else:
-            scored = fuse(nearest, matching, weight=self.vector_weight)
+            foreign = self._is_english and _is_foreign(asked.text)
+            scored = fuse(nearest, matching, weight=FOREIGN_VECTOR_WEIGHT if foreign else self.vector_weight)
         model = (self.embedding.provider, self.embedding.model_name, getattr(self.embedding, "dimensions", None))
         passages = without_copies(self._passage(found, score) for found, score in scored)
         return Passages(passages, scale=Scale(self.search, model))
@@ -254,6 +258,12 @@ def _within_bounds(text: str) -> str:
     # (half of a surrogate pair, as models and tools give at times, cannot be stored or sent)
     text, half = encodable(text), MAX_QUERY_CHARS // 2
     return text if len(text) <= MAX_QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"
+
+
+def _is_foreign(text: str) -> bool:
+    """True if most letters are of another script than the Latin one, whose blocks end at U+024F."""
+    letters = [each > "\u024f" for each in text if each.isalpha()]
+    return 2 * sum(letters) > len(letters)
 
 
 def _store_of(given: ChunkStore | str | PathLike[str]) -> ChunkStore:

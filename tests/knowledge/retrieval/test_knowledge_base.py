@@ -15,8 +15,9 @@ from agentscope_rx.errors import (
     KnowledgeTimeoutError,
     ModelConnectionError,
 )
-from agentscope_rx.knowledge import IndexInfo, KnowledgeBase, Passage, Passages, problems_of
+from agentscope_rx.knowledge import Found, IndexInfo, KnowledgeBase, Passage, Passages, problems_of
 from agentscope_rx.models.embedding import StaticEmbeddingModel
+from agentscope_rx.reactive import just
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 
@@ -241,3 +242,29 @@ def test_subscriber_that_throws_leaves_nothing():
     with collect_dropped() as dropped:
         run_virtual(run())
     assert [str(each) for each in dropped] == ["the subscriber failed"] and store.active == 0
+
+
+class OneOfEach(MemoryStore):
+    """Finds one chunk by meaning, another by words."""
+
+    def nearest(self, *args: Any, **options: Any) -> Any:
+        return just((Found(chunk=self.chunks[0], similarity=0.9), Found(chunk=self.chunks[1], similarity=0.1)))
+
+    def matching(self, *args: Any, **options: Any) -> Any:
+        return just((Found(chunk=self.chunks[1], similarity=0.1, relevance=3.0),))
+
+
+@pytest.mark.parametrize(
+    ("query", "weight"),
+    [("winter naïve", 0.4), ("冬天 Zoo 的票价是多少", 0.2), ("2026", 0.4)],
+    ids=["latin", "chinese", "digits"],
+)
+def test_english_vectors_count_less_for_another_script(query: str, weight: float):
+    pytest.importorskip("wordllama")
+    near, words = chunks_of("near.md", "near"), chunks_of("words.md", "words")
+    store = OneOfEach(*near, *words)
+    found = KnowledgeBase(store, StaticEmbeddingModel()).retrieve(query, 2).run()
+    scores = {each.text: each.score for each in found}
+    assert scores == {"near": pytest.approx(weight), "words": pytest.approx(1 - weight)}
+    fixed = KnowledgeBase(store, StaticEmbeddingModel(), vector_weight=0.5).retrieve(query, 2).run()
+    assert [each.score for each in fixed] == [0.5, 0.5]
