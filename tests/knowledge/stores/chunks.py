@@ -20,7 +20,7 @@ from agentscope_rx.knowledge.document import Scalar
 from agentscope_rx.reactive import Flow, from_iterable
 
 INFO = IndexInfo(embedding="test", dimensions=3)
-LENGTH = 60
+LENGTH = 12
 ROOT = Path(__file__).parents[3]
 
 
@@ -62,7 +62,7 @@ def putting(
     metadata: Mapping[str, Scalar] | None = None,
     pages: Sequence[int | None] | None = None,
 ) -> Flow[Indexed]:
-    """Puts a document with these texts, in batches of 20; by default all vectors are the same."""
+    """Puts a document with these texts, in batches of 4; by default all vectors are the same."""
     document = Document(id=id, metadata=metadata or {})
     chunks = [
         EmbeddedChunk(
@@ -71,7 +71,7 @@ def putting(
         )
         for n, text in enumerate(texts)
     ]
-    return store.put(document, from_iterable([chunks[n : n + 20] for n in range(0, len(chunks), 20)]))
+    return store.put(document, from_iterable([chunks[n : n + 4] for n in range(0, len(chunks), 4)]))
 
 
 def put(store: ChunkStore, id: str, texts: Sequence[str], *args: Any) -> Indexed:

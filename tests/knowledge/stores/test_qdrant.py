@@ -23,7 +23,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError, Knowledg
 from agentscope_rx.knowledge import InMemoryChunkStore, QdrantChunkStore, Where
 from agentscope_rx.knowledge.stores import qdrant_points, qdrant_rows
 from agentscope_rx.testing import check_chunk_store, collect_dropped
-from tests.knowledge.stores.chunks import INFO, check_killed, check_whole, folder, put, putting
+from tests.knowledge.stores.chunks import INFO, LENGTH, check_killed, check_whole, folder, put, putting
 from tests.knowledge.stores.conditions import check_where, fill, wheres
 
 REQUESTS = ("upsert", "delete", "scroll", "retrieve", "query_points")
@@ -98,11 +98,17 @@ class ServerGoneError(OSError):
     """What is raised in the place of a request."""
 
 
+@pytest.fixture(autouse=True)
+def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document takes several."""
+    monkeypatch.setattr(qdrant_rows, "_BATCH", 4)
+
+
 def opened(client: Shared, *texts: str) -> QdrantChunkStore:
     store = client.store()
     store.open(INFO).run()
     for text in texts:
-        put(store, "a.md", [text] * 60)
+        put(store, "a.md", [text] * LENGTH)
     return store
 
 
@@ -125,15 +131,15 @@ def test_a_put_that_fails_at_any_request(for_good: bool, monkeypatch: pytest.Mon
 
         client.before = fail
         with collect_dropped(), contextlib.suppress(KnowledgeStorageError):
-            put(store, "a.md", ["version new"] * 60)
+            put(store, "a.md", ["version new"] * LENGTH)
         client.before = None
         assert check_whole(store) in ("version old", "version new")
         store.open(INFO).run()
-        assert points_of(client) == 60, "what was left is removed when the store is opened again"
+        assert points_of(client) == LENGTH, "what was left is removed when the store is opened again"
         if len(requests) <= number:
             break
         if number % 3 == 2:
-            put(store, "a.md", ["version old"] * 60)
+            put(store, "a.md", ["version old"] * LENGTH)
     assert number > 8
 
 
@@ -145,13 +151,13 @@ def test_a_search_at_any_request_of_a_put_finds_all():
     async def search(name: str) -> None:
         client.before = None
         for found in (await other.nearest([1, 0, 0], 99), await other.matching("version", 99)):
-            assert len(found) == 60
+            assert len(found) == LENGTH
             seen.append({each.chunk.text for each in found})
         seen.append({each.text for each in await other.between("a.md", 0, 99)})
         client.before = search
 
     client.before = search
-    put(store, "a.md", ["version new"] * 60)
+    put(store, "a.md", ["version new"] * LENGTH)
     client.before = None
     assert all(len(each) == 1 for each in seen) and len(seen) > 20
     assert seen[0] == {"version old"} and seen[-1] == {"version new"}
@@ -171,7 +177,7 @@ def test_a_put_at_any_request_of_a_search_changes_all(method: str):
             requests.append(name)
             if len(requests) - 1 == number:
                 client.before = None
-                await putting(other, "a.md", [f"version {number + 1}"] * (60 + number))
+                await putting(other, "a.md", [f"version {number + 1}"] * (LENGTH + number))
                 client.before = change
 
         client.before = change
@@ -182,7 +188,7 @@ def test_a_put_at_any_request_of_a_search_changes_all(method: str):
             texts = [each.chunk.text for each in getattr(store, method)(question, 99).run()]
         client.before = None
         version = int(texts[0].split()[1])
-        assert texts == [f"version {version}"] * (59 + max(1, version)) and version in (number, number + 1)
+        assert texts == [f"version {version}"] * (LENGTH - 1 + max(1, version)) and version in (number, number + 1)
         if len(requests) <= number:
             break
     assert number >= 4
@@ -193,7 +199,7 @@ def test_a_removal_that_fails_at_any_request(monkeypatch: pytest.MonkeyPatch):
     store = opened(client)
     monkeypatch.setattr(qdrant_points, "STALE_SECONDS", -1.0)
     for number in count():
-        put(store, "a.md", ["version"] * 60)
+        put(store, "a.md", ["version"] * LENGTH)
         requests: list[str] = []
 
         async def fail(name: str, number: int = number, requests: list[str] = requests) -> None:
@@ -206,7 +212,7 @@ def test_a_removal_that_fails_at_any_request(monkeypatch: pytest.MonkeyPatch):
             store.remove(["a.md"]).run()
         client.before = None
         there = len(store.nearest([1, 0, 0], 99).run())
-        assert there in (0, 60) and len(store.between("a.md", 0, 99).run()) == there
+        assert there in (0, LENGTH) and len(store.between("a.md", 0, 99).run()) == there
         store.open(INFO).run()
         assert points_of(client) == there
         if len(requests) <= number:
@@ -224,14 +230,14 @@ def test_two_that_put_a_document_leave_one_of_them():
             requests.append(name)
             if len(requests) - 1 == number:
                 client.before = None
-                await putting(other, "a.md", [f"version {number} of the other"] * 60)
+                await putting(other, "a.md", [f"version {number} of the other"] * LENGTH)
                 client.before = change
 
         client.before = change
-        put(store, "a.md", [f"version {number}"] * 60)
+        put(store, "a.md", [f"version {number}"] * LENGTH)
         client.before = None
         assert check_whole(store) in (f"version {number}", f"version {number} of the other")
-        assert points_of(client) == 60
+        assert points_of(client) == LENGTH
 
 
 def test_a_search_ends_while_documents_change_all_the_time(monkeypatch: pytest.MonkeyPatch):
