@@ -216,9 +216,22 @@ class QdrantPoints:
         """False if another process has taken the work for one that was left behind."""
         return (await self._payloads([work])).get(work, {}).get("version") == version
 
-    async def end_work(self, work: str, document: str, version: str = "") -> None:
-        """Remove what the work has replaced, or what it has left."""
-        await self.clean(document, version)
+    async def end_work(self, work: str, document: str, ended: str = "", replaced: Sequence[str] | None = None) -> None:
+        """Remove what the work has replaced, or what it has left. `replaced` are the ids of all chunks that it has
+        replaced; they are sought if it is None, and if others work on the document."""
+        noted = await self.listed([any_of("document", [document])], "work")
+        contested = any(each["id"] != work or each.get("contested") for each in noted)
+        for each in noted:
+            if each["id"] != work:
+                # (it may replace this version, and not know)
+                await self.note(each["id"], {**each, "contested": True})
+        if replaced is None or contested:
+            await self.clean(document, ended)
+        else:
+            with self.using() as client:
+                for start in range(0, len(replaced), _PAGE):
+                    gone = models.PointIdsList(points=list(replaced[start : start + _PAGE]))
+                    await client.delete(self.chunks, points_selector=gone, wait=True)
         await self.forget([work])
 
     async def clean(self, document: str, ended: str = "") -> None:

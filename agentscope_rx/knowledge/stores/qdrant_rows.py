@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import fsum
 from operator import mul
 from typing import Any, cast
@@ -38,27 +38,38 @@ async def replace(points: QdrantPoints, spool: Spool, fingerprint: str) -> Index
     refuse_other(points.name, opened(await points.info()), spool.info)
     version = uuid4().hex
     work = await points.begin_work(document.id, version)
+    replaced: list[str] | None = None
     try:
+        old = (await points.documents([document.id])).get(document.id)
         last = await _write(points, spool, version)
         if not await points.is_noted(work, version):
             raise points.error("the put took too long, and another process has removed its chunks", retryable=True)
         refuse_other(points.name, opened(await points.info()), spool.info)
+        now = (await points.documents([document.id])).get(document.id)
         # (the stamp first: a search that sees the new version sees the new stamp)
         await points.new_stamp()
         values = {"version": version, "chunks": spool.count, "last": last, "fingerprint": fingerprint}
         facts = facts_of(fields_of(document))
         await points.show(document.id, {**values, "record": document_record(document).decode(), "facts": facts})
+        replaced = _ids(old) if old == now else None
     finally:
-        await _end(points, work, document.id, version)
+        await _end(points, work, document.id, version, replaced)
     return Indexed(document=document, chunks=spool.count, fingerprint=fingerprint)
 
 
-async def _end(points: QdrantPoints, work: str, document: str, version: str = "") -> None:
+async def _end(
+    points: QdrantPoints, work: str, document: str, version: str = "", replaced: Sequence[str] | None = None
+) -> None:
     """End the work. `open` does it later if this fails: the document is visible, or it is not."""
     try:
-        await points.end_work(work, document, version)
+        await points.end_work(work, document, version, replaced)
     except Exception as error:
         report_dropped(error, f"removing old chunks of {points.name}")
+
+
+def _ids(shown: Mapping[str, Any] | None) -> list[str]:
+    """The ids of the chunks of a document as it is shown."""
+    return [point_id(shown["version"], number) for number in range(shown["last"] + 1)] if shown else []
 
 
 async def _write(points: QdrantPoints, spool: Spool, version: str) -> int:
@@ -109,7 +120,7 @@ async def remove(points: QdrantPoints, ids: Sequence[str]) -> int:
         await points.new_stamp()
         await points.hide(list(found))
         for each in found:
-            await _end(points, work[each], each)
+            await _end(points, work[each], each, replaced=_ids(found[each]))
     return len(found)
 
 

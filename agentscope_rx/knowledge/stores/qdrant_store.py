@@ -43,7 +43,7 @@ class QdrantChunkStore(ChunkStore):
     """Keeps chunks in Qdrant: `QdrantChunkStore("http://localhost:6333")`.
 
     The place is the URL of a server, the path of a folder or ":memory:" (Qdrant's local mode, for one process and some
-    ten thousand chunks), or a function that makes the client, which is closed by `close`. A search compares with each
+    thousand chunks), or a function that makes the client, which is closed by `close`. A search compares with each
     vector and is exact; with `index="hnsw"` it takes less time, and misses some.
     """
 
