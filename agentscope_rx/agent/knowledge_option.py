@@ -7,8 +7,8 @@
 | "both"    | both                                                                                |
 | "none"    | nothing: the agent is as without knowledge, such as to compare the two              |
 
-The question is searched for as it is: rewriting it takes a model call before each answer, and costs more than a hybrid
-search gains by it on questions that stand alone. For this and other options of the hook, give
+The question is searched for as it is: rewriting takes a model call before each answer, and its time and tokens are
+wasted on a question that stands alone. For this and other options of the hook, give
 `hooks=[KnowledgeHook(base, rewrite=True, ...)]` instead.
 """
 

@@ -37,7 +37,7 @@ from agentscope_rx.hooks.question import last_user, said
 from agentscope_rx.knowledge.citing.citations import citations_in, cited_by
 from agentscope_rx.knowledge.citing.knowledge_tools import retrieval_tool
 from agentscope_rx.knowledge.citing.numbers import adopt, number
-from agentscope_rx.knowledge.citing.retriever import Retrieved, Retriever, Rewriter, bases_of
+from agentscope_rx.knowledge.citing.retriever import TIMEOUT, Retrieved, Retriever, Rewriter, bases_of
 from agentscope_rx.knowledge.citing.scoping import checked_where, where_of
 from agentscope_rx.knowledge.citing.wording import (
     EXPLANATION,
@@ -47,7 +47,7 @@ from agentscope_rx.knowledge.citing.wording import (
     fitting,
     passages_message,
 )
-from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge
+from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_threshold
 from agentscope_rx.knowledge.where import Where
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.history import Joined
@@ -96,7 +96,8 @@ class KnowledgeHook(Hook):
     | `max_characters` | characters of all passages of a request                                                  |
     | `cite`           | False: the model is not asked for citations, and its reply is not searched for them      |
     | `explanation`    | the sentences before the passages                                                        |
-    | `on_error`       | "report": to the dropped-error hook; "fail": it fails the run; or a function that gets it |
+    | `on_error`       | of a retrieval before a round: "report": to the dropped-error hook; "fail": it fails the |
+    |                  | run; or a function that gets it. Errors of the tool are error results                    |
     | `in_sub_agents`  | True: sub-agents of a `SubagentsHook` have the knowledge, too, with the same numbers     |
 
     Its `priority` lets it see input and reply as other hooks have left them, and puts the passages behind the notes of
@@ -121,7 +122,7 @@ class KnowledgeHook(Hook):
         threshold: float | None = None,
         where: Where | None = None,
         rewrite: Rewriter | bool | None = None,
-        timeout: float | None = 10.0,
+        timeout: float | None = TIMEOUT,
         max_characters: int = MAX_CHARACTERS,
         cite: bool = True,
         explanation: str = EXPLANATION,
@@ -130,6 +131,7 @@ class KnowledgeHook(Hook):
         priority: int = 890,
     ) -> None:
         check_mode("mode", mode)
+        check_threshold(threshold)
         check_count("limit", limit)
         check_count("max_characters", max_characters)
         check_seconds("timeout", timeout, optional=True)

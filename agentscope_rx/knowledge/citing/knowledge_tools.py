@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from agentscope_rx.errors import AgentScopeError, ToolError
 from agentscope_rx.events import EventSource, RetrievalEvent
 from agentscope_rx.knowledge.citing.numbers import number
-from agentscope_rx.knowledge.citing.retriever import Retrieved, Retriever, bases_of
+from agentscope_rx.knowledge.citing.retriever import TIMEOUT, Retrieved, Retriever, bases_of
 from agentscope_rx.knowledge.citing.scoping import checked_where, where_of
 from agentscope_rx.knowledge.citing.wording import (
     EXPLANATION,
@@ -18,7 +18,7 @@ from agentscope_rx.knowledge.citing.wording import (
     fitting,
     passage_blocks,
 )
-from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge
+from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_threshold
 from agentscope_rx.knowledge.where import Where
 from agentscope_rx.models.checks import check_count, check_seconds
 from agentscope_rx.parts import PartStates
@@ -37,7 +37,7 @@ def knowledge_tools(
     limit: int = LIMIT,
     threshold: float | None = None,
     where: Where | None = None,
-    timeout: float | None = 10.0,
+    timeout: float | None = TIMEOUT,
     max_characters: int = MAX_CHARACTERS,
     cite: bool = True,
 ) -> tuple[Tool, ...]:
@@ -47,6 +47,7 @@ def knowledge_tools(
     `KnowledgeScope` of the call. If all bases fail, the result is an error; if some do, it says so.
     """
     check_count("limit", limit)
+    check_threshold(threshold)
     check_count("max_characters", max_characters)
     check_seconds("timeout", timeout, optional=True)
     retriever = Retriever(bases_of(knowledge, "knowledge"), threshold=threshold, timeout=timeout)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TIMEOUT = 30.0
+"""Seconds for the search of a base: the first one may load vectors and a model."""
+
 
 class Rewriter(Protocol):
     """Makes search queries of a question, such as a `QueryRewriter`."""

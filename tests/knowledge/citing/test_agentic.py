@@ -9,7 +9,7 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx import ReActAgent, RuntimeContext, Toolkit
-from agentscope_rx.errors import ConfigurationError, KnowledgeError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, KnowledgeError
 from agentscope_rx.events import ActingChunkEvent, Event, RetrievalEvent, fold
 from agentscope_rx.knowledge import KnowledgeHook, KnowledgeScope, knowledge_tools
 from agentscope_rx.knowledge.citing.knowledge_tools import MAX_LIMIT
@@ -91,6 +91,7 @@ def test_wrong_arguments_of_an_agent_are_refused(options: dict[str, Any], text: 
         ({"limit": 0}, "limit"),
         ({"max_characters": 0}, "max_characters"),
         ({"timeout": 0}, "timeout"),
+        ({"threshold": 2}, "threshold must be a cosine"),
         ({"where": "en"}, "where takes conditions"),
         ({"rewrite": "gpt"}, "rewrite must be a QueryRewriter"),
         ({"on_error": "ignore"}, "on_error must be"),
@@ -99,7 +100,7 @@ def test_wrong_arguments_of_an_agent_are_refused(options: dict[str, Any], text: 
     ],
 )
 def test_wrong_options_of_the_hook_are_refused(options: dict[str, Any], text: str):
-    with pytest.raises(ConfigurationError, match=text):
+    with pytest.raises(AgentScopeError, match=text):
         KnowledgeHook(Told("A"), **options)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agentscope_rx import Msg, ReActAgent, SequentialPipeline
+from agentscope_rx import Approve, Msg, ReActAgent, SequentialPipeline, tool
 from agentscope_rx.events import CitationEvent, Event, PostCallEvent, fold
 from agentscope_rx.hooks import hook
 from agentscope_rx.knowledge import KnowledgeHook
@@ -18,8 +18,21 @@ from agentscope_rx.knowledge.citing.numbers import KEPT, NUMBERS, adopt, known, 
 from agentscope_rx.messages import Citation, citations_of
 from agentscope_rx.parts import PartStates
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
-from tests.agent.parts import remembered
+from tests.agent.durable.crashes import NotingMemory, World, new_world, play, thinned
+from tests.agent.durable.test_every_moment import acting, use
+from tests.agent.durable.test_every_moment import model as durable_model
+from tests.agent.parts import assert_whole, remembered
 from tests.knowledge.citing.parts import Told, agent, events_of, knowledge_in, numbers_in_request, passage
+
+
+@tool(requires_approval=True)
+def order(thing: str) -> str:
+    """Orders a thing."""
+    return f"ordered {thing}"
+
+
+def both(find: Any) -> KnowledgeHook:
+    return KnowledgeHook(Told(find=find), mode="both")
 
 
 def cited(events: list[Event]) -> list[CitationEvent]:
@@ -82,6 +95,51 @@ def test_numbers_go_on_through_the_conversation_and_are_saved(tmp_path: Path):
     (event,) = cited(events_of(friday(model), "b"))
     assert numbers_in_request(model) == {2: "on b"}
     assert [(each.number, each.document) for each in event.citations] == [(1, "a"), (2, "b")] and not event.unknown
+
+
+def test_another_process_goes_on_with_pending_calls(tmp_path: Path):
+    def friday(*turns: Any) -> ReActAgent:
+        model = ScriptedModel(*turns)
+        return agent(model, knowledge=Told(find=by_query), tools=[order], session=tmp_path, session_key="s1")
+
+    pending = run_virtual(friday(call("order", "c1", thing="tea")).call("a"))
+    assert pending.pending_calls and citations_of(pending) == ()
+    again = friday("ordered, see [1]")
+    (event,) = cited(events_of(again, Approve("c1")))
+    assert [(each.number, each.document) for each in event.citations] == [(1, "a")]
+    assert_whole(again)
+
+
+def test_a_run_that_was_lost_goes_on_with_the_same_numbers():
+    def script(text: str, results: int) -> object:
+        if results == 0:
+            return [call("retrieve_knowledge", query=f"{text} more"), use(f"{text}1", f"{text}-a")]
+        return f"{text} is done [1] [2] [3] [9]."
+
+    def make(world: World) -> ReActAgent:
+        options: dict[str, Any] = {"tools": acting(world), "memory": NotingMemory(world)}
+        return ReActAgent("A", durable_model(world, script), hooks=[both(by_query)], **options)
+
+    async def replies(world: World) -> list[object]:
+        saved = await world.session.load_all("k")
+        found = [Msg.from_dict(item) for item in saved.lists["memory"]]
+        return [[(each.number, each.document) for each in citations_of(message)] for message in found]
+
+    async def main() -> None:
+        world = new_world()
+        expected = await play(world, make, ["one", "two"])
+        world.recording = False
+        cites = await replies(world)
+        assert [(1, "one"), (2, "more")] in cites and [(1, "one"), (2, "more"), (3, "two")] in cites
+        for moment in thinned(world.moments, 3):
+            resumed = new_world(moment.sessions, moment.effects)
+            resumed.recording = False
+            found = await play(resumed, make, ["one", "two"], [])
+            # (of the numbers, which is the latest may differ: last in the list are the states of parts)
+            assert found[:-1] == expected[:-1], moment.where
+            assert await replies(resumed) == cites, moment.where
+
+    run_virtual(main())
 
 
 def test_conversations_have_numbers_of_their_own():
