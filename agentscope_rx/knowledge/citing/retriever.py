@@ -67,7 +67,7 @@ class Retriever:
     def __init__(self, bases: Sequence[Knowledge], *, threshold: float | None, timeout: float | None) -> None:
         self.bases: tuple[Knowledge, ...] = tuple(bases)
         self._threshold = threshold
-        self._timed = [_Timed(each, timeout) for each in bases]
+        self._timeout = timeout
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,8 +125,9 @@ class Retriever:
     def _knowledge(self, base: str) -> Knowledge:
         from agentscope_rx.knowledge.retrieval.merged import MergedKnowledge
 
-        asked = [each for each in self._timed if base in ("", each.name)]
-        return asked[0] if len(asked) == 1 else MergedKnowledge(asked)
+        asked = [each for each in self.bases if base in ("", each.name)]
+        # (the bases themselves: it joins what they find by what kind of base they are)
+        return _Timed(asked[0], self._timeout) if len(asked) == 1 else MergedKnowledge(asked, timeout=self._timeout)
 
 
 class _Timed(Knowledge):
@@ -137,9 +138,6 @@ class _Timed(Knowledge):
         self.description = base.description
         self._base = base
         self._seconds = seconds
-        # what a merged knowledge compares its bases by
-        self.embedding: object = getattr(base, "embedding", None)
-        self.reranker: object = getattr(base, "reranker", None)
 
     def retrieve(
         self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None

@@ -11,8 +11,9 @@ from reactivex import operators as ops
 from agentscope_rx import ReActAgent, RuntimeContext, Toolkit
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, KnowledgeError
 from agentscope_rx.events import ActingChunkEvent, Event, RetrievalEvent, fold
-from agentscope_rx.knowledge import KnowledgeHook, KnowledgeScope, knowledge_tools
+from agentscope_rx.knowledge import KnowledgeHook, KnowledgeScope, MergedKnowledge, knowledge_tools
 from agentscope_rx.knowledge.citing.knowledge_tools import MAX_LIMIT
+from agentscope_rx.knowledge.citing.retriever import Retriever
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.reactive import throw, timer
 from agentscope_rx.testing import ScriptedModel, call, check_tool, run_virtual
@@ -59,6 +60,13 @@ def test_several_bases_are_asked_at_once_and_merged():
     assert found.bases == ("docs", "faq") and found.elapsed == 2
     assert sorted((each.number, each.base) for each in found.passages)[0][0] == 1
     assert {each.base for each in found.passages} == {"docs", "faq"} and len(found.passages) == 3
+
+
+def test_bases_are_joined_as_merged_knowledge_joins_them():
+    docs, faq = Told("A"), Told("B", name="faq")
+    merged = Retriever([docs, faq], threshold=None, timeout=3)._knowledge("")
+    # (wrapped ones would hide what kind of base they are, and what their scores mean)
+    assert isinstance(merged, MergedKnowledge) and merged.bases == (docs, faq) and merged.timeout == 3
 
 
 def test_without_knowledge_nothing_changes():
