@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.agent.input import CallInput
@@ -36,6 +36,9 @@ from agentscope_rx.session import JsonSession, Session, open_session
 from agentscope_rx.session.urls import names_store
 from agentscope_rx.tools import Toolkit
 from agentscope_rx.tools.questions import UserQuestion, questions_of
+
+if TYPE_CHECKING:
+    from agentscope_rx.knowledge import KnowledgeBase
 
 SYSTEM_PROMPT = (
     "You are a helpful assistant at a command line. Use the tools whenever the answer depends on files or the time; "
@@ -74,6 +77,7 @@ class ChatSession:
         toolkit: Toolkit | None = None,
         rules: PermissionRules | None = None,
         sources: bool = False,
+        bases: Sequence[KnowledgeBase] = (),
     ) -> None:
         self.agent = agent
         self.terminal = terminal
@@ -87,11 +91,13 @@ class ChatSession:
         self._rules = rules
         # the citations of a reply are printed below it
         self._sources = sources
+        self._bases = bases
 
     @classmethod
     def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
         """The session of these flags; `model` replaces theirs. `ConfigurationError` if a flag cannot be used."""
         toolkit = None
+        bases: list[KnowledgeBase] = []
         place = place_of(flags)
         rules = permissions_of(flags)
         if flags.agent is not None:
@@ -127,6 +133,7 @@ class ChatSession:
             toolkit=toolkit,
             rules=rules,
             sources=not (flags.json or flags.quiet),
+            bases=bases,
         )
         if place is not None:
             found = agent.bind(place.store, place.name).run()
@@ -174,6 +181,8 @@ class ChatSession:
             self.terminal.close()
         if self._toolkit is not None:
             self._toolkit.close().run()
+        for base in self._bases:
+            base.store.close().run()
         if self._place is not None:
             self._place.store.close().run()
 

@@ -18,12 +18,12 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from reactivex import operators as ops
 
@@ -48,6 +48,10 @@ from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
 from agentscope_rx.models.embedding import EmbeddingModel, Vector
 from agentscope_rx.models.embedding.static import StaticEmbeddingModel
 from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered, then, timeout
+
+if TYPE_CHECKING:
+    from agentscope_rx.knowledge.indexing.addition import Given
+    from agentscope_rx.knowledge.indexing.index_progress import IndexProgress
 
 Search = Literal["hybrid", "vector", "keyword"]
 
@@ -145,6 +149,17 @@ class KnowledgeBase(Knowledge):
             return self.store.open(wanted).pipe(concat_map(opened))
 
         return defer(begin)
+
+    def add(self, documents: Given | Sequence[Given] | Mapping[str, str]) -> Flow[IndexProgress]:
+        """Index documents with the default readers and chunker: `Indexer(self).add(documents)`.
+
+        A `str` is a text, a path is a file, a mapping has texts by their ids.
+
+        Signals: progress, at last the report; the first `DocumentError`; errors of the model and the store.
+        Cancels: the documents in progress, which stay as they were.
+        """
+        # (by its name: an indexer knows this class)
+        return import_module("agentscope_rx.knowledge.indexing.indexer").Indexer(self).add(documents)
 
     def retrieve(
         self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentscope_rx.errors import DamagedDocumentError, DocumentError, InvalidInputError, UnsupportedDocumentError
-from agentscope_rx.knowledge import Document, DocumentSource, InMemoryChunkStore
-from tests.knowledge.indexing.parts import ids, indexer, texts, write
+from agentscope_rx.knowledge import Document, DocumentSource, InMemoryChunkStore, KnowledgeBase
+from tests.knowledge.indexing.parts import WordEmbedding, ids, indexer, texts, write
 
 
 def test_texts_files_and_sources(tmp_path: Path):
@@ -75,3 +75,11 @@ def test_the_same_id_twice():
 def test_nothing_to_add():
     report = indexer().add([]).run()
     assert (report.found, report.phase) == (0, "done")
+
+
+def test_a_base_adds_documents_by_itself(tmp_path: Path):
+    (tmp_path / "guide.md").write_text("# Zoo\n\nA ticket costs 12 euros.\n")
+    base = KnowledgeBase(InMemoryChunkStore(), WordEmbedding())
+    report = base.add(["Cats eat fish.", tmp_path / "guide.md"]).run()
+    assert report.done == 2 and report.phase == "done"
+    assert base.retrieve("ticket", limit=1).run()[0].text.endswith("A ticket costs 12 euros.")
