@@ -15,6 +15,7 @@ import argparse
 import os
 import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactivex import operators as ops
@@ -162,12 +163,20 @@ class _Remembering:
         if not self._saved and progress.found and progress.phase != "looking" and folder is not None:
             self._saved = True
             if replace(settings, into=without_password(settings.into)) != Settings.of(folder):
-                settings.save(folder)
+                _remember(settings, folder)
         return self._view.show(progress)
 
     def end(self) -> None:
         """End the view."""
         self._view.end()
+
+
+def _remember(settings: Settings, folder: Path) -> None:
+    try:
+        settings.save(folder)
+    except ConfigurationError as error:
+        # (a folder that cannot be written to can be indexed into a file elsewhere)
+        note(f"the flags are not remembered: {error}")
 
 
 def _remove_all(base: KnowledgeBase) -> None:

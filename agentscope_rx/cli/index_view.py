@@ -95,9 +95,9 @@ class BarView(QuietView):
         text = TextColumn("{task.fields[text]}", markup=False)
         words = TextColumn("{task.description}", markup=False)
         console = Console(stderr=True)
-        self._progress = Progress(words, BarColumn(30), TaskProgressColumn(), text, console=console, transient=True)
+        self._progress = Progress(words, BarColumn(16), TaskProgressColumn(), text, console=console, transient=True)
         self._task = self._progress.add_task("looking", total=None, text="")
-        self._width = max(20, console.width - 50)
+        self._width = max(20, console.width - 36)
         self._progress.start()
 
     def show(self, progress: IndexProgress) -> IndexProgress:

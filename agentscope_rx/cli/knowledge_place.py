@@ -49,7 +49,7 @@ class Settings:
         path = folder / OWN_FOLDER / "knowledge.json"
         try:
             found: object = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return cls()
         except (OSError, ValueError) as error:
             raise ConfigurationError(
@@ -144,7 +144,11 @@ class IndexPlace:
         if not file.parent.is_dir():
             if self.folder is None or self.settings.into:
                 raise ConfigurationError(f"{clean(str(file.parent))}: there is no such folder.")
-            file.parent.mkdir()
+            try:
+                file.parent.mkdir()
+            except OSError as error:
+                what = f"{clean(str(file.parent))} cannot be made: {error.strerror or error}."
+                raise ConfigurationError(f"{what} Keep the index elsewhere with --into FILE.") from None
         return SqliteChunkStore(file)
 
 

@@ -286,3 +286,11 @@ def test_passwords_are_not_kept_or_shown(folder: Path) -> None:
     saved = (folder / "docs" / ".agentscope" / "knowledge.json").read_text()
     assert "secret" not in saved and knowledge_place.Settings.of(folder / "docs").into == "postgresql://host/db"
     assert knowledge_place.IndexPlace.of(url).shown == "postgresql://host/db"
+
+
+def test_a_folder_that_cannot_be_written_to(capsys: Captured, folder: Path) -> None:
+    (folder / "docs" / ".agentscope").write_text("a file in its place")
+    assert main(["index", "docs"]) == 2
+    assert "Keep the index elsewhere with --into FILE." in capsys.readouterr().err
+    out, err = indexed(capsys, "--into", "my.db")
+    assert "2 indexed" in out and "the flags are not remembered: " in err

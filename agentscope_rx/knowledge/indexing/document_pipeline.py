@@ -112,8 +112,7 @@ class DocumentPipeline:
             source = DocumentSource(document=replace(document, digest=digest, size=stamp[2]), path=path, root=root)
 
             def unchanged() -> None:
-                after, then = digest_of(path, root)
-                if (after, then) != (digest, stamp) or stamp_of(path.lstat()) != stamp:
+                if digest_of(path, root) != (digest, stamp) or stamp_of(path.lstat()) != stamp:
                     raise DocumentError(document.id, "it was changed while it was read. It is read again next time.")
 
             checking = on_worker(partial(_reading, document.id, unchanged), ENGINE_WORKERS)
