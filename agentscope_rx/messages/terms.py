@@ -7,9 +7,11 @@ Its trigram tokenizer needs three characters, and most Chinese words have two. S
     query 咖啡        ->   "咖啡"                       query 咖   ->   "咖" *
 
 Other words stay as they are; the tokenizer takes off their accents and English endings (porter). With `names=True`
-the parts of names in code are words, too, because a question names one or the other:
+the parts of names in code are words, too, because a question names one or the other, and so are the characters of a
+query, because words that mean the same mostly share one:
 
     "getUserName"     ->   getusername get user name      (the tokenizer itself splits get_user_name)
+    query 咖啡        ->   "咖啡" OR "咖" * OR "啡" *
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def query_terms(query: str, *, names: bool = False) -> list[Term]:
     """The terms of a query, each once, without words that say nothing, at most `MAX_TERMS`."""
     words = list(dict.fromkeys(_words(query)))
     words = [word for word in words if word not in _STOP] or words
-    terms = list(dict.fromkeys(term for word in words for term in _asked(word)))
+    terms = list(dict.fromkeys(term for word in words for term in _asked(word, singly=names)))
     if names:
         terms += [Term(part) for part in dict.fromkeys(_split_names(query)) if Term(part) not in terms]
     if len(terms) > MAX_TERMS:
@@ -127,9 +129,11 @@ def _pairs(word: str) -> list[str]:
     return [word[i : i + 2] for i in range(len(word))]
 
 
-def _asked(word: str) -> list[Term]:
+def _asked(word: str, *, singly: bool = False) -> list[Term]:
     if not word:
         return []
     if not _IS_UNSPACED.match(word):
         return [Term(word)]
-    return [Term(word, is_prefix=True)] if len(word) == 1 else [Term(word[i : i + 2]) for i in range(len(word) - 1)]
+    pairs = [Term(word[i : i + 2]) for i in range(len(word) - 1)]
+    # (each character begins one pair, so that the index of pairs is an index of characters, too)
+    return [*pairs, *(Term(each, is_prefix=True) for each in word)] if singly or not pairs else pairs

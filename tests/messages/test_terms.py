@@ -36,3 +36,9 @@ def test_a_long_query_has_its_first_and_last_terms():
     terms = query_terms(" ".join(f"word{n} nameOf{n}" for n in range(1000)), names=True)
     assert len(terms) == MAX_TERMS
     assert terms[0] == Term("word0")
+
+
+def test_characters_of_a_query_are_terms_on_request():
+    assert match_of("咖啡 bar", names=True) == '"咖啡" OR "咖" * OR "啡" * OR "bar"'
+    assert match_of("咖啡 bar") == '"咖啡" OR "bar"'
+    assert match_of("咖", names=True) == match_of("咖") == '"咖" *'
