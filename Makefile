@@ -15,7 +15,8 @@ help:
 	@echo "            300 while they index a folder, and runs are cut off at every moment, of which the tests take some"
 	@echo "make fuzz   run the fuzzers with new random input for SECONDS=600"
 	@echo "make audit  check the installed packages for known vulnerabilities (needs the advisory data)"
-	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop"
+	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop; then what retrieval finds,"
+	@echo "            of which the first run takes minutes longer, because it embeds and downloads two packages"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(BIN)/python:

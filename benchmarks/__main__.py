@@ -1,4 +1,7 @@
-"""Prints one table, measured in one run: each case beside the bare loop, turn about, the ratio of the medians last."""
+"""Prints one table, measured in one run: each case beside the bare loop, turn about, the ratio of the medians last.
+
+Behind it come the costs of traces, and what retrieval finds (`python -m benchmarks.knowledge`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import subprocess
 import sys
 
 from benchmarks import traced
+from benchmarks.knowledge import retrieval
 
 ROWS = [
     ("CPU per turn, us", "turns", (10, 100, 1_000, 10_000)),
@@ -50,3 +54,5 @@ if __name__ == "__main__":
     main()
     print()
     traced.main()
+    print()
+    retrieval.main([])
