@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("wordllama", exc_type=ImportError)
+pytest.importorskip("wordllama")
 
 from agentscope_rx.knowledge import KnowledgeBase, SqliteChunkStore
 from agentscope_rx.models.embedding import StaticEmbeddingModel
