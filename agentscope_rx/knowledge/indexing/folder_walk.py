@@ -80,7 +80,7 @@ class FolderWalk:
         include: Sequence[str] = (),
         ignore: Sequence[str] = (),
     ) -> None:
-        self.root = Path(os.path.abspath(os.path.expanduser(path)))
+        self.root: Path = Path(os.path.abspath(os.path.expanduser(path)))
         self.prefix = prefix
         self._readers = readers
         self._include = _patterns("include", include)

@@ -66,8 +66,11 @@ class Tally:
         self._clock = clock
         self._begun = clock()
         self.phase: Phase = "looking"
-        self.found = self.done = self.unchanged = self.failed = self.removed = self.skipped = self.empty = 0
-        self.chunks = self.tokens = self.bytes_total = 0
+        self.failed: int = 0
+        self.found = self.done = self.unchanged = self.removed = self.skipped = self.empty = 0
+        self.chunks: int = 0
+        self.tokens: int = 0
+        self.bytes_total: int = 0
         self.errors: list[DocumentError] = []
         self._finished = 0
         # those in progress: the bytes of each that are done

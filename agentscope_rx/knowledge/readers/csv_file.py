@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from agentscope_rx.errors import DocumentTooLargeError
 from agentscope_rx.knowledge.document import DocumentSource
@@ -24,8 +24,8 @@ class CsvReader(StreamReader):
     The separator is the one of comma, semicolon, tab and vertical bar that the first line has most of; tab for `.tsv`.
     """
 
-    suffixes = (".csv", ".tsv", ".tab")
-    media_types = ("text/csv", "text/tab-separated-values")
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
+    media_types: ClassVar[tuple[str, ...]] = ("text/csv", "text/tab-separated-values")
 
     def parts(self, file: BinaryIO, source: DocumentSource) -> Iterator[Part]:
         """The rows in parts of about 1,000 characters."""

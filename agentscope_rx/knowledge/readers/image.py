@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import ClassVar
 
 from agentscope_rx.errors import ConfigurationError, DamagedDocumentError
 from agentscope_rx.knowledge.document import DocumentSource, Section
@@ -31,8 +32,8 @@ class ImageReader(Reader):
     or the words of its name. Pictures are not unpacked here.
     """
 
-    suffixes = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-    media_types = ("image/png", "image/jpeg", "image/gif", "image/webp")
+    suffixes: ClassVar[tuple[str, ...]] = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+    media_types: ClassVar[tuple[str, ...]] = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
     def __init__(
         self, *, describe: ChatModel | None = None, prompt: str = DESCRIBE, limits: ReadLimits = LIMITS

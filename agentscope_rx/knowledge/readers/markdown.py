@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from agentscope_rx.knowledge.document import DocumentSource
 from agentscope_rx.knowledge.readers.formats.parts import MOST, Kind, Outline, Part, cut
@@ -34,8 +34,8 @@ class MarkdownReader(StreamReader):
     Front matter is the first section; its `title:` is the outermost heading. The text is the file's, all of it.
     """
 
-    suffixes = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd")
-    media_types = ("text/markdown", "text/x-markdown")
+    suffixes: ClassVar[tuple[str, ...]] = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd")
+    media_types: ClassVar[tuple[str, ...]] = ("text/markdown", "text/x-markdown")
 
     def parts(self, file: BinaryIO, source: DocumentSource) -> Iterator[Part]:
         """The parts of the file, line by line."""

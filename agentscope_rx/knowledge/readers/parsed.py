@@ -65,37 +65,41 @@ class HtmlReader(ParserReader):
     Navigation, forms, comments and hidden elements are left out. The page's title is the outermost heading.
     """
 
-    suffixes = (".html", ".htm", ".xhtml")
-    media_types = ("text/html", "application/xhtml+xml")
-    format = "html"
-    packages = {"lxml": "lxml"}
+    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
+    media_types: ClassVar[tuple[str, ...]] = ("text/html", "application/xhtml+xml")
+    format: ClassVar[str] = "html"
+    packages: ClassVar[dict[str, str]] = {"lxml": "lxml"}
 
 
 class PdfReader(ParserReader):
     """Reads the text of PDFs, page by page; the headings are those of the outline. Pictures of text have no text."""
 
-    suffixes = (".pdf",)
-    media_types = ("application/pdf",)
-    format = "pdf"
-    packages = {"pypdf": "pypdf"}
+    suffixes: ClassVar[tuple[str, ...]] = (".pdf",)
+    media_types: ClassVar[tuple[str, ...]] = ("application/pdf",)
+    format: ClassVar[str] = "pdf"
+    packages: ClassVar[dict[str, str]] = {"pypdf": "pypdf"}
 
 
 class DocxReader(ParserReader):
     """Reads Word documents: paragraphs under headings by their styles, and tables. Pages are not in the file."""
 
-    suffixes = (".docx", ".docm")
-    media_types = ("application/vnd.openxmlformats-officedocument.wordprocessingml.document",)
-    format = "docx"
-    packages = {"docx": "python-docx"}
+    suffixes: ClassVar[tuple[str, ...]] = (".docx", ".docm")
+    media_types: ClassVar[tuple[str, ...]] = (
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    )
+    format: ClassVar[str] = "docx"
+    packages: ClassVar[dict[str, str]] = {"docx": "python-docx"}
 
 
 class PptxReader(ParserReader):
     """Reads presentations: slides are pages, with their titles as headings; texts, tables and notes."""
 
-    suffixes = (".pptx", ".pptm")
-    media_types = ("application/vnd.openxmlformats-officedocument.presentationml.presentation",)
-    format = "pptx"
-    packages = {"pptx": "python-pptx"}
+    suffixes: ClassVar[tuple[str, ...]] = (".pptx", ".pptm")
+    media_types: ClassVar[tuple[str, ...]] = (
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    )
+    format: ClassVar[str] = "pptx"
+    packages: ClassVar[dict[str, str]] = {"pptx": "python-pptx"}
 
 
 class XlsxReader(ParserReader):
@@ -104,10 +108,10 @@ class XlsxReader(ParserReader):
     Values are those that the program has saved; formulas are not computed.
     """
 
-    suffixes = (".xlsx", ".xlsm")
-    media_types = ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)
-    format = "xlsx"
-    packages = {"openpyxl": "openpyxl"}
+    suffixes: ClassVar[tuple[str, ...]] = (".xlsx", ".xlsm")
+    media_types: ClassVar[tuple[str, ...]] = ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)
+    format: ClassVar[str] = "xlsx"
+    packages: ClassVar[dict[str, str]] = {"openpyxl": "openpyxl"}
 
 
 class _Reading:

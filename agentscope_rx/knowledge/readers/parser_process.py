@@ -48,8 +48,8 @@ class ParserProcess:
         python = interpreter()
         if python is None:
             raise SetupError("Documents of this kind are parsed in a child process, and there is no Python to start.")
-        self.documents = 0
-        self.bytes = 0
+        self.documents: int = 0
+        self.bytes: int = 0
         self._format = format
         self._seconds = START_SECONDS
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from agentscope_rx.knowledge.document import DocumentSource, Section
 from agentscope_rx.knowledge.reader import Reader
@@ -53,8 +53,19 @@ class TextReader(StreamReader):
     `encoding` names that of all documents; without it, each one's is found by its first 64 KiB.
     """
 
-    suffixes = (".txt", ".text", ".log", ".rst", ".adoc", ".asciidoc", ".org", ".tex", ".srt", ".vtt")
-    media_types = ("text/plain", "text/x-rst")
+    suffixes: ClassVar[tuple[str, ...]] = (
+        ".txt",
+        ".text",
+        ".log",
+        ".rst",
+        ".adoc",
+        ".asciidoc",
+        ".org",
+        ".tex",
+        ".srt",
+        ".vtt",
+    )
+    media_types: ClassVar[tuple[str, ...]] = ("text/plain", "text/x-rst")
 
     def parts(self, file: BinaryIO, source: DocumentSource) -> Iterator[Part]:
         """The text, cut between paragraphs."""
@@ -64,8 +75,14 @@ class TextReader(StreamReader):
 class CodeReader(StreamReader):
     """Reads source code and files of data such as JSON; a section has its `language`, and up to 256 Ki characters."""
 
-    suffixes = tuple(LANGUAGES)
-    media_types = ("application/json", "application/xml", "text/xml", "application/yaml", "text/x-python")
+    suffixes: ClassVar[tuple[str, ...]] = tuple(LANGUAGES)
+    media_types: ClassVar[tuple[str, ...]] = (
+        "application/json",
+        "application/xml",
+        "text/xml",
+        "application/yaml",
+        "text/x-python",
+    )
 
     def parts(self, file: BinaryIO, source: DocumentSource) -> Iterator[Part]:
         """The text, nearly always in one part."""

@@ -92,7 +92,7 @@ class MergedKnowledge(Knowledge):
                 "one a name=... of its own."
             )
         self.name = name
-        self.description = description or "\n".join(
+        self.description: str = description or "\n".join(
             f"{each.name}: {each.description}" for each in self.bases if each.description
         )
         self.on_error: OnError = on_error

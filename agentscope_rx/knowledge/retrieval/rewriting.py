@@ -86,7 +86,7 @@ class QueryRewriter:
         self.max_queries = max_queries
         self.max_messages = max_messages
         self.max_chars = max_chars
-        self.language = language.strip()
+        self.language: str = language.strip()
         self.timeout = timeout
         self._clock = clock or _now
 

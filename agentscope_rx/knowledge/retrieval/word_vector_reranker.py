@@ -31,7 +31,7 @@ class WordVectorReranker(Reranker):
         if not is_number(weight) or not 0 <= weight <= 1:
             raise ConfigurationError(f"weight must be a number from 0 to 1, not {weight!r:.60}.")
         check_count("max_chars", max_chars)
-        self.weight = float(weight)
+        self.weight: float = float(weight)
         self.dimensions: Dimensions = dimensions
         self.max_chars = max_chars
 

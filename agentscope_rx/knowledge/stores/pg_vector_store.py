@@ -20,8 +20,8 @@ from agentscope_rx.session.server_client import TIMEOUT, ServerClient, check_tim
 
 try:
     from agentscope_rx.knowledge.stores.pg_database import Index, PgDatabase, place_of
-except ModuleNotFoundError as error:
-    raise MissingExtraError(error.name or "asyncpg", "pgvector") from error
+except ModuleNotFoundError as _error:
+    raise MissingExtraError(_error.name or "asyncpg", "pgvector") from _error
 
 from agentscope_rx.knowledge.stores import pg_rows
 

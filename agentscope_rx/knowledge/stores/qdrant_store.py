@@ -28,8 +28,8 @@ try:
 
     from agentscope_rx.knowledge.stores import qdrant_rows
     from agentscope_rx.knowledge.stores.qdrant_points import QdrantPoints
-except ModuleNotFoundError as error:
-    raise MissingExtraError(error.name or "qdrant_client", "qdrant") from error
+except ModuleNotFoundError as _error:
+    raise MissingExtraError(_error.name or "qdrant_client", "qdrant") from _error
 
 if TYPE_CHECKING:
     Place = str | PathLike[str] | Callable[[], AsyncQdrantClient]

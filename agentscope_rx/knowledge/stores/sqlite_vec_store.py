@@ -27,8 +27,8 @@ from agentscope_rx.reactive import Flow, defer, iterate_on_worker, just, on_work
 
 try:
     from agentscope_rx.knowledge.stores.sqlite_vec_file import VecFile, info_of, rows
-except ModuleNotFoundError as error:
-    raise MissingExtraError(error.name or "sqlite_vec", "sqlite-vec") from error
+except ModuleNotFoundError as _error:
+    raise MissingExtraError(_error.name or "sqlite_vec", "sqlite-vec") from _error
 
 from agentscope_rx.knowledge.stores.sqlite_vec_rows import documents_from, forget, matching, nearest, replace
 

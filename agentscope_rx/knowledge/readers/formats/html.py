@@ -15,7 +15,7 @@ from agentscope_rx.knowledge.readers.formats.elements import Element
 from agentscope_rx.knowledge.readers.formats.parts import FormatError, Outline, Part, cut, one_line, table_parts
 from agentscope_rx.knowledge.readers.languages import LANGUAGES
 
-lxml = import_module("lxml.etree")
+_lxml = import_module("lxml.etree")
 # (it brings no types)
 _DROPPED = frozenset(
     re.findall(
@@ -91,11 +91,11 @@ def _utf_8(data: bytes) -> bytes:
 
 def _tree(data: bytes) -> Element | None:
     # (comments, processing instructions and entities of a page's own are left out; nothing is fetched)
-    parser = lxml.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
+    parser = _lxml.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         parser.feed(data)
         return cast("Element | None", parser.close())
-    except lxml.XMLSyntaxError as error:
+    except _lxml.XMLSyntaxError as error:
         if not data.strip():
             return None
         raise FormatError(f"it is no HTML ({error})") from error

@@ -144,7 +144,7 @@ class Outline:
     """The headings above a place in a document; the title, if there is one, is the outermost."""
 
     def __init__(self, title: str = "") -> None:
-        self.title = one_line(title)[:200]
+        self.title: str = one_line(title)[:200]
         self._open: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> None:

@@ -35,8 +35,8 @@ class Staging:
     __slots__ = ("chunks", "document", "fingerprint", "info", "key")
 
     def __init__(self, document: Document, fingerprint: str) -> None:
-        self.document = document
-        self.fingerprint = fingerprint
+        self.document: Document = document
+        self.fingerprint: str = fingerprint
         self.info: IndexInfo | None = None
         self.key: int | None = None
         self.chunks: int = 0
