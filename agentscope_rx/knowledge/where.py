@@ -2,7 +2,7 @@
 
     {"language": "en"}                       equal
     {"kind": ["guide", "reference"]}         one of these
-    {"year": Between(2020, 2024)}            both ends belong to it; None is open
+    {"year": Between(2020, 2024)}            both ends belong to it; None is open, and Between() any number or text
     {"document_id": Prefix("docs/")}         begins with
     {"draft": Excluding([True])}             none of these; a document without it is searched
 
@@ -91,7 +91,9 @@ def _holds(value: Scalar | None, condition: Condition) -> bool:
         case Excluding(values):
             return value is None or not any(_same(value, each) for each in values)
         case Between(least, most):
-            return (least is None or _ordered(least, value)) and (most is None or _ordered(value, most))
+            # (what has no place in an order, such as a missing value, is between no ends, not even open ones)
+            low, high = (value if least is None else least), (value if most is None else most)
+            return _ordered(value, value) and _ordered(low, value) and _ordered(value, high)
         case Prefix(text):
             return isinstance(value, str) and value.startswith(text)
         case str() | int() | float():

@@ -58,13 +58,13 @@ def _condition(arguments: Arguments, name: str, condition: Condition) -> str:
 
 
 def _test(arguments: Arguments, condition: Condition, value: str) -> str:
-    """The condition of a value; '' if it says nothing."""
+    """The condition of a value; '' if it excludes nothing."""
     text = f"({value} #>> '{{}}')"
     match condition:
         case Between(least, most):
             ends = [(each, sign) for each, sign in ((least, ">="), (most, "<=")) if each is not None]
             tests = [_end(arguments, end, sign, value) for end, sign in ends]
-            return " AND ".join(f"({each})" for each in tests)
+            return " AND ".join(f"({each})" for each in tests) or f"jsonb_typeof({value}) IN ('number', 'string')"
         case Prefix(start):
             if not _holds(start):
                 return "false"

@@ -59,8 +59,6 @@ def _condition(values: list[Scalar | bytes], name: str, condition: Condition) ->
     asked: list[Scalar] = []
     excluding = isinstance(condition, Excluding)
     test = _test(asked, condition, kind, value)
-    if not test:
-        return ""
     if name not in _OF_CHUNKS:
         values += [name, *asked]
         return (_FIELD_NOT if excluding else _FIELD).format(f"({test})")
@@ -69,11 +67,12 @@ def _condition(values: list[Scalar | bytes], name: str, condition: Condition) ->
 
 
 def _test(asked: list[Scalar], condition: Condition, kind: str, value: str) -> str:
-    """The condition of a value and its type; '' if it says nothing."""
+    """The condition of a value and its type."""
     match condition:
         case Between(least, most):
             ends = [(each, sign) for each, sign in ((least, ">="), (most, "<=")) if each is not None]
-            return " AND ".join(_end(asked, each, sign, kind, value) for each, sign in ends)
+            tests = [_end(asked, each, sign, kind, value) for each, sign in ends]
+            return " AND ".join(tests) or f"{kind} IN ('integer', 'real', 'text')"
         case Prefix(text):
             if not text:
                 return f"{kind} = 'text'"

@@ -105,6 +105,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory):
 @given(where=st.dictionaries(st.sampled_from(NAMES), CONDITIONS, max_size=2))
 @example(where={"y": 10**400})
 @example(where={"x": Between("\ud83d", None)})
+@example(where={"x": Between(), "page": Between()})
 def test_conditions_choose_what_matches_chooses(collection: tuple[SqliteChunkStore, list[Chunk]], where: Where):
     store, every = collection
     expected = {chunk.document.id for chunk in every if matches(chunk, where)}

@@ -27,7 +27,7 @@ class Sql(NamedTuple):
     values: tuple[object, ...] = ()
 
 
-NEVER, ALWAYS = Sql("0"), Sql("1")
+NEVER = Sql("0")
 
 
 class Compiled(NamedTuple):
@@ -77,8 +77,6 @@ def _all(conditions: Sequence[Sql]) -> Sql | None:
 def _of_column(column: str, kind: str, condition: Condition, *, nullable: bool = False) -> Sql:
     negated = isinstance(condition, Excluding)
     positive: Condition = condition.values if isinstance(condition, Excluding) else condition
-    if isinstance(positive, Between) and positive == Between():
-        return ALWAYS
     found = _holds(f"'{kind}'", column, positive)
     if negated:
         missing = f"{column} IS NULL OR " if nullable else ""
@@ -87,8 +85,6 @@ def _of_column(column: str, kind: str, condition: Condition, *, nullable: bool =
 
 
 def _of_metadata(name: str, condition: Condition) -> Sql:
-    if condition == Between():
-        return ALWAYS
     negated = isinstance(condition, Excluding)
     positive: Condition = condition.values if isinstance(condition, Excluding) else condition
     found = _holds("m.kind", "m.value", positive) if _is_encodable(name) else NEVER
@@ -122,6 +118,8 @@ def _among(kind: str, value: str, values: Sequence[Scalar]) -> Sql:
 
 def _between(kind: str, value: str, least: float | str | None, most: float | str | None) -> Sql:
     bounds = [each for each in (least, most) if each is not None]
+    if not bounds:
+        return Sql(f"{kind} IN ('n', 't') AND {value} IS NOT NULL")
     kinds = {kind_of(each) for each in bounds}
     if len(kinds) != 1 or kinds == {"b"} or any(each != each for each in bounds):
         return NEVER
