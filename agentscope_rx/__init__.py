@@ -9,8 +9,9 @@
     run = agent.start("hi")               # a run by itself, for many readers: `run.events()`, `run.result()`
 
 Models are in `agentscope_rx.models`, events in `agentscope_rx.events`, stores in `agentscope_rx.session` and
-`agentscope_rx.memory`, long-term memories in `agentscope_rx.long_term_memory`, plans in `agentscope_rx.planning`,
-`Flow` and operators in `agentscope_rx.reactive`, helpers for tests in `agentscope_rx.testing`.
+`agentscope_rx.memory`, long-term memories in `agentscope_rx.long_term_memory`, documents that agents can ask in
+`agentscope_rx.knowledge`, plans in `agentscope_rx.planning`, `Flow` and operators in `agentscope_rx.reactive`, helpers
+for tests in `agentscope_rx.testing`.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ from agentscope_rx.tools import (
 )
 
 if TYPE_CHECKING:
+    from agentscope_rx.knowledge import KnowledgeBase
     from agentscope_rx.long_term_memory import SqliteLongTermMemory
     from agentscope_rx.pipeline import (
         ConditionalPipeline,
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
 
 # sqlite3 would take part of the time that the library takes to import
 _LAZY = {
+    "KnowledgeBase": "agentscope_rx.knowledge",
     "MsgHub": "agentscope_rx.pipeline",
     "SqliteLongTermMemory": "agentscope_rx.long_term_memory",
     "SqliteSession": "agentscope_rx.session",
@@ -148,6 +151,7 @@ __all__ = [
     "Inject",
     "InvalidInputError",
     "JsonSession",
+    "KnowledgeBase",
     "LoopPipeline",
     "MapPipeline",
     "Memory",
