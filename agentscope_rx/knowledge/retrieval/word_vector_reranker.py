@@ -4,7 +4,8 @@
     passage     inexpensive   hotel   in  Rome      0.7       0.9       1.0     weighted by the vectors' lengths
 
 The vector of a whole text mixes its words; here one that the passage lacks is seen. (ColBERT does so with a trained
-model; this one is a table.) It is for English, needs the extra `[embeddings]`, and takes some milliseconds.
+model; this one is a table.) It is for English, needs the extra `[embeddings]`, and takes about as long
+as cutting the passages into tokens: for 40 of them 20 to 50 ms.
 """
 
 from __future__ import annotations
@@ -56,18 +57,20 @@ def _coverage(model: Any, query: str, texts: Sequence[str]) -> list[float]:
     import numpy
 
     def tokens(text: str) -> list[int]:
+        # (one by one: a batch is padded)
         return list(model.tokenizer.encode(text.lower(), add_special_tokens=False).ids)
 
-    def vectors(ids: list[int]) -> tuple[Any, Any]:
-        found = model.embedding[ids].astype(numpy.float32)
-        lengths = numpy.linalg.norm(found, axis=1)
-        return found / numpy.maximum(lengths, 1e-9)[:, None], lengths
-
-    asked, weights = vectors(tokens(query))
+    asked, *given = map(tokens, (query, *texts))
+    # (one product for all texts, which share most of their words: many small ones wait for the threads of each)
+    known = numpy.unique([each for ids in (asked, *given) for each in ids]).astype(int)
+    vectors = model.embedding[known].astype(numpy.float32)
+    lengths = numpy.linalg.norm(vectors, axis=1)
+    vectors /= numpy.maximum(lengths, 1e-9)[:, None]
+    words = numpy.searchsorted(known, asked)
+    weights = lengths[words]
     total = float(weights.sum())
-    covered: list[float] = []
-    for text in texts:
-        ids = sorted(set(tokens(text)))
-        best = (asked @ vectors(ids)[0].T).max(axis=1) if ids and total else weights * 0
-        covered.append(float((weights * best).sum()) / (total or 1.0))
-    return covered
+    if not total:
+        return [0.0] * len(texts)
+    cosines = vectors[words] @ vectors.T
+    best = (cosines[:, numpy.searchsorted(known, ids)].max(axis=1) if ids else weights * 0 for ids in given)
+    return [float((weights * each).sum()) / total for each in best]
