@@ -23,6 +23,8 @@ from agentscope_rx.errors import (
     ConfigurationError,
     DeadlineError,
     InvalidInputError,
+    KnowledgeFormatError,
+    KnowledgeStorageError,
     ModelConnectionError,
     ModelError,
     NotFoundError,
@@ -40,6 +42,8 @@ DEBUG = "AGENTSCOPE_RX_DEBUG"
 _UNUSABLE = (
     ConfigurationError,
     InvalidInputError,
+    KnowledgeFormatError,
+    KnowledgeStorageError,
     AuthenticationError,
     PermissionDeniedError,
     NotFoundError,

@@ -33,7 +33,7 @@ from agentscope_rx.cli.knowledge_place import (
     without_password,
 )
 from agentscope_rx.console.wording import clean, counted
-from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeFormatError
 from agentscope_rx.reactive import concat_map
 
 if TYPE_CHECKING:
@@ -67,22 +67,16 @@ def add_index(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def index(flags: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     place = _place_of(flags)
-    rebuild = shlex.join(["agentscope-rx", "index", flags.folder, "--rebuild"])
-    report: list[IndexProgress] = []
-    advised(lambda: report.append(_index(place, flags)), rebuild)
-    return _end(report[0], place, flags)
+    return _end(advised(lambda: _index(place, flags), place), place, flags)
 
 
 def bring_up_to_date(place: IndexPlace, *, quiet: bool) -> KnowledgeBase:
     """Index what is new in the folder of this place before it is asked; the base."""
     assert place.folder is not None
     base = place.base()
-    report: list[IndexProgress] = []
     view = index_view_of(json_lines=False, quiet=quiet)
     indexer, folder = place.indexer(base), place.folder
-    rebuild = shlex.join(["agentscope-rx", "index", place.name, "--rebuild"])
-    advised(lambda: report.append(_shown(view, indexer, folder, watch=False)), rebuild)
-    done = report[0]
+    done = advised(lambda: _shown(view, indexer, folder, watch=False), place)
     if not done.found:
         base.store.close().run()
         place.discard()
@@ -126,7 +120,7 @@ def _index(place: IndexPlace, flags: argparse.Namespace) -> IndexProgress:
     base = place.base()
     try:
         if flags.rebuild:
-            _remove_all(base)
+            _remove_all(base, place)
         view = _Remembering(place, index_view_of(json_lines=flags.json, quiet=flags.quiet, summaries=flags.watch))
         indexer = place.indexer(base)
         if flags.watch and not flags.quiet and not flags.json:
@@ -179,10 +173,15 @@ def _remember(settings: Settings, folder: Path) -> None:
         note(f"the flags are not remembered: {error}")
 
 
-def _remove_all(base: KnowledgeBase) -> None:
-    """Empty the store: it takes the vectors of any model then."""
+def _remove_all(base: KnowledgeBase, place: IndexPlace) -> None:
+    """Empty the store: it takes the vectors of any model then. A damaged file in the folder itself is removed."""
     ids = base.store.documents().pipe(ops.map(lambda each: each.document.id), ops.to_list())
-    ids.pipe(concat_map(base.store.remove)).run()
+    try:
+        ids.pipe(concat_map(base.store.remove)).run()
+    except KnowledgeFormatError:
+        if not place.is_own:
+            raise
+        place.remove_file()
 
 
 def _end(report: IndexProgress, place: IndexPlace, flags: argparse.Namespace) -> int:

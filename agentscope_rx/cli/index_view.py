@@ -36,7 +36,7 @@ def index_view_of(*, json_lines: bool, quiet: bool, summaries: bool = False) -> 
     if json_lines:
         return JsonView()
     if quiet:
-        return QuietView()
+        return QuietView(summaries)
     if is_colorful(sys.stderr):
         try:
             return BarView(summaries)
@@ -46,11 +46,28 @@ def index_view_of(*, json_lines: bool, quiet: bool, summaries: bool = False) -> 
 
 
 class QuietView:
-    """Shows nothing."""
+    """Shows what could not be indexed while a folder is followed; elsewhere it is reported at the end."""
+
+    def __init__(self, summaries: bool = False) -> None:
+        self._summaries = summaries
+        self._is_first = True
+        self._failed: frozenset[str] = frozenset()
 
     def show(self, progress: IndexProgress) -> IndexProgress:
         """The progress."""
+        for line in self._news(progress)[1:]:
+            note(line)
         return progress
+
+    def _news(self, progress: IndexProgress) -> list[str]:
+        """A summary, and the documents that could not be indexed, if the folder is followed and something is new."""
+        if progress.phase != "watching" or not self._summaries:
+            return []
+        errors = [one_line(str(error), 300) for error in progress.errors]
+        failed = [f"not indexed: {each}" for each in errors if each not in self._failed]
+        is_news = self._is_first or progress.done or progress.removed or failed
+        self._is_first, self._failed = False, frozenset(errors)
+        return [summary(progress), *failed] if is_news else []
 
     def end(self) -> None:
         """Nothing to do."""
@@ -69,15 +86,15 @@ class LineView(QuietView):
     """A line every few seconds, on stderr."""
 
     def __init__(self, summaries: bool) -> None:
-        self._summaries = summaries
+        super().__init__(summaries)
         self._told = EVERY
 
     def show(self, progress: IndexProgress) -> IndexProgress:
         """The progress."""
         if progress.phase == "watching":
             self._told = EVERY
-            if self._summaries and progress.found:
-                note(summary(progress))
+            for line in self._news(progress):
+                note(line)
         elif progress.phase != "done" and progress.elapsed >= self._told:
             self._told: float = progress.elapsed + EVERY
             note(f"{progress.phase}: {', '.join(parts(progress))}")
@@ -91,7 +108,7 @@ class BarView(QuietView):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-        self._summaries = summaries
+        super().__init__(summaries)
         text = TextColumn("{task.fields[text]}", markup=False)
         words = TextColumn("{task.description}", markup=False)
         console = Console(stderr=True)
@@ -102,17 +119,21 @@ class BarView(QuietView):
 
     def show(self, progress: IndexProgress) -> IndexProgress:
         """The progress."""
-        indexing = progress.phase == "indexing" and progress.bytes_total
+        total, completed = None, 0
+        if progress.phase == "watching":
+            total, completed = 1, 1
+        elif progress.phase == "indexing" and progress.bytes_total:
+            total, completed = progress.bytes_total, progress.bytes_done
         text = shortened("  ".join(parts(progress)), self._width)
         self._progress.update(
             self._task,
             description=progress.phase,
-            total=progress.bytes_total if indexing else None,
-            completed=progress.bytes_done if indexing else 0,
+            total=total,
+            completed=completed,
             text=text,
         )
-        if progress.phase == "watching" and self._summaries and progress.found:
-            self._progress.console.print(summary(progress), markup=False, highlight=False)
+        for line in self._news(progress):
+            self._progress.console.print(line, markup=False, highlight=False)
         return progress
 
     def end(self) -> None:
@@ -145,8 +166,10 @@ def summary(report: IndexProgress) -> str:
     }
     words = [f"{count:,} {name}" for name, count in counts.items() if count] or ["nothing to do"]
     text = f"{counted(report.found, 'document')}: {', '.join(words)}"
-    made = f" ({counted(report.chunks, 'chunk')}, {size(report.bytes_done)})" if report.done else ""
-    return f"{text}{made} in {seconds(report.elapsed)}"
+    made = f"{counted(report.chunks, 'chunk')}, {size(report.bytes_done)}" if report.done else ""
+    others = f"{counted(report.skipped, 'file')} of other kinds left out" if report.skipped else ""
+    more = "; ".join(filter(None, (made, others)))
+    return f"{text}{f' ({more})' if more else ''} in {seconds(report.elapsed)}"
 
 
 def report_failures(report: IndexProgress) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from agentscope_rx.cli.index import bring_up_to_date
-from agentscope_rx.cli.knowledge_place import IndexPlace, add_embedding_flag, add_no_index_flag, check_indexed
+from agentscope_rx.cli.knowledge_place import (
+    IndexPlace,
+    add_embedding_flag,
+    add_no_index_flag,
+    check_indexed,
+    check_usable,
+)
 
 if TYPE_CHECKING:
     from agentscope_rx.knowledge import KnowledgeBase
@@ -45,7 +51,9 @@ def knowledge_of(flags: argparse.Namespace) -> list[KnowledgeBase]:
     for place in places:
         if place.folder is None or flags.no_index:
             check_indexed(place)
-            bases.append(place.base())
+            base = place.base()
+            check_usable(place, base)
+            bases.append(base)
         else:
             bases.append(bring_up_to_date(place, quiet=flags.quiet or flags.json))
     return bases

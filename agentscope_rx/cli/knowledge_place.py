@@ -14,18 +14,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from reactivex import operators as ops
 
 from agentscope_rx.console.wording import clean
-from agentscope_rx.errors import ConfigurationError, KnowledgeFormatError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeFormatError
 
 if TYPE_CHECKING:
     from agentscope_rx.knowledge import ChunkStore, Indexer, KnowledgeBase
     from agentscope_rx.models.embedding import EmbeddingModel
+
+T = TypeVar("T")
 
 OWN_FOLDER: Final = ".agentscope"
 LOCAL: Final = ("static", "multilingual")
@@ -51,6 +56,8 @@ class Settings:
             found: object = json.loads(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             return cls()
+        except PermissionError as error:
+            raise ConfigurationError(f"{clean(str(path))} cannot be read: {error.strerror}.") from None
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"{path} cannot be read: {error}. Remove it, and index the folder again."
@@ -125,15 +132,24 @@ class IndexPlace:
 
         return Indexer(base, include=self.settings.include, ignore=self.settings.exclude)
 
+    @property
+    def is_own(self) -> bool:
+        """True if the index is the file in the folder itself."""
+        return self.folder is not None and not self.settings.into
+
     def discard(self) -> None:
         """Remove the index of a folder without documents."""
-        if self.folder is None or self.settings.into:
-            return
-        own = self.folder / OWN_FOLDER
+        if self.folder is not None and self.is_own:
+            self.remove_file()
+            with suppress(OSError):
+                (self.folder / OWN_FOLDER).rmdir()
+
+    def remove_file(self) -> None:
+        """Remove the file in the folder itself."""
+        assert self.folder is not None
         with suppress(OSError):
             for name in ("knowledge.db-shm", "knowledge.db-wal", "knowledge.db"):
-                (own / name).unlink(missing_ok=True)
-            own.rmdir()
+                (self.folder / OWN_FOLDER / name).unlink(missing_ok=True)
 
     def _store(self) -> ChunkStore:
         file = self.file
@@ -141,6 +157,9 @@ class IndexPlace:
             return store_at(self.settings.into)
         from agentscope_rx.knowledge import SqliteChunkStore
 
+        if file.is_dir():
+            path = clean(str(file))
+            raise ConfigurationError(f"{path}: it is a folder. Give a file, such as {path}/knowledge.db.")
         if not file.parent.is_dir():
             if self.folder is None or self.settings.into:
                 raise ConfigurationError(f"{clean(str(file.parent))}: there is no such folder.")
@@ -203,15 +222,38 @@ def without_password(url: str) -> str:
     return f"{scheme}://{server.rpartition('@')[2]}{slash}{path}"
 
 
-def advised(call: Callable[[], object], rebuild: str) -> None:
+def advised(call: Callable[[], T], place: IndexPlace) -> T:
     """Call; an index of another embedding model or program is reported with what to do."""
     try:
-        call()
+        return call()
     except KnowledgeFormatError as error:
-        raise ConfigurationError(
-            f"{str(error).rstrip('.')}. Give the model that it was made with by --embedding ({FORMS}), or make it anew "
-            f"with: {rebuild}"
-        ) from error
+        anew = shlex.join(["agentscope-rx", "index", place.name, "--rebuild"])
+        advice: list[str] = []
+        if error.embedding:
+            advice.append(f"give the model that it was made with by --embedding ({FORMS})")
+        if place.folder is not None and (error.embedding or place.is_own):
+            advice.append(f"make it anew with: {clean(anew)}")
+        text = ", or ".join(advice)
+        raise ConfigurationError(f"{str(error).rstrip('.')}. {text[:1].upper()}{text[1:]}".rstrip()) from error
+
+
+def check_usable(place: IndexPlace, base: KnowledgeBase) -> None:
+    """An error if the index is to be used as it is, and has no documents, or vectors of another model."""
+
+    def prepare() -> None:
+        check_filled(place, base)
+        vectors = base.embedding.embed(["ready?"], role="query").run().vectors
+        base.prepare(len(vectors[0])).run()
+
+    advised(prepare, place)
+
+
+def check_filled(place: IndexPlace, base: KnowledgeBase) -> None:
+    """An error if the index has no documents. Nothing is written: it may be a file of another program."""
+    if not base.store.documents().pipe(ops.take(1), ops.to_list()).run():
+        name = clean(without_password(place.name))
+        into = f" DIR --into {name}" if place.folder is None else f" {name}"
+        raise InvalidInputError(f"{name} has no indexed documents. Index a folder with: agentscope-rx index{into}")
 
 
 def add_embedding_flag(parser: argparse.ArgumentParser) -> None:

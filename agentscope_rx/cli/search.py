@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from agentscope_rx.cli.knowledge_place import (
     add_embedding_flag,
     add_no_index_flag,
     advised,
+    check_filled,
     check_indexed,
 )
 from agentscope_rx.console.wording import clean, one_line
@@ -65,10 +65,8 @@ def search(flags: argparse.Namespace) -> int:
     else:
         base = bring_up_to_date(place, quiet=flags.json)
     base.search = flags.by
-    found: list[Passage] = []
-    rebuild = shlex.join(["agentscope-rx", "index", flags.folder, "--rebuild"])
     try:
-        advised(lambda: found.extend(_found(base, question, flags)), rebuild)
+        found = advised(lambda: _found(place, base, question, flags), place)
     finally:
         base.store.close().run()
     if flags.json:
@@ -93,7 +91,8 @@ def citation_place(citation: Citation) -> str:
     return f"{', '.join(parts)}  ({citation.score:.2f})"
 
 
-def _found(base: KnowledgeBase, question: str, flags: argparse.Namespace) -> Sequence[Passage]:
+def _found(place: IndexPlace, base: KnowledgeBase, question: str, flags: argparse.Namespace) -> Sequence[Passage]:
+    check_filled(place, base)
     return base.retrieve(question, flags.limit, threshold=flags.threshold).run()
 
 

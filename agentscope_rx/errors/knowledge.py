@@ -47,11 +47,15 @@ class KnowledgeStorageError(KnowledgeError):
 
 
 class KnowledgeFormatError(KnowledgeError):
-    """The store `store` is of another program, a newer version or another embedding model; nothing was changed."""
+    """The store `store` is of another program, a newer version or another embedding model; nothing was changed.
 
-    def __init__(self, store: str, what: str) -> None:
+    `embedding` is the name of the model that its vectors are of, if that is what differs, else ''.
+    """
+
+    def __init__(self, store: str, what: str, *, embedding: str = "") -> None:
         super().__init__(f"{store} is no knowledge base that can be used here: {what}")
         self.store = store
+        self.embedding = embedding
 
 
 class KnowledgeTimeoutError(KnowledgeError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from agentscope_rx.cli import knowledge_place
 from agentscope_rx.cli.arguments import parser
 from agentscope_rx.cli.completion import print_completion
-from agentscope_rx.cli.index_view import BarView, LineView, size, summary
+from agentscope_rx.cli.index_view import BarView, LineView, QuietView, size, summary
 from agentscope_rx.cli.main import main
 from agentscope_rx.errors import DamagedDocumentError
 from agentscope_rx.knowledge import IndexProgress
@@ -200,6 +202,53 @@ def test_lines_elsewhere_than_at_a_terminal(capsys: Captured) -> None:
         "agentscope-rx: indexing: 3 of 9 documents, 2.0 MB/s, 2 min 30 s left, a",
         "agentscope-rx: 9 documents: 9 indexed (0 chunks, 0 bytes) in 13.0 s",
     ]
+
+
+def test_a_followed_folder_names_what_fails_once(capsys: Captured) -> None:
+    error = DamagedDocumentError("a.pdf", "it is damaged")
+    failed = IndexProgress(phase="watching", found=1, failed=1, errors=(error,))
+    named = "agentscope-rx: not indexed: a.pdf: it is damaged"
+    for view, lines in ((LineView(summaries=True), 3), (QuietView(summaries=True), 1)):
+        for progress in (failed, failed, IndexProgress(phase="watching", found=1, done=1)):
+            view.show(progress)
+        told = capsys.readouterr().err.splitlines()
+        assert told.count(named) == 1 and len(told) == lines
+
+
+@pytest.mark.parametrize("content", [b"no database", b""])
+def test_a_damaged_index_is_made_anew(capsys: Captured, folder: Path, content: bytes) -> None:
+    indexed(capsys, "-q")
+    file = folder / "docs" / ".agentscope" / "knowledge.db"
+    file.write_bytes(content)
+    if content:
+        _, err = indexed(capsys, status=2)
+        assert "Make it anew with: agentscope-rx index docs --rebuild" in err and "--embedding" not in err
+    assert "2 indexed" in indexed(capsys, "--rebuild")[0]
+
+
+def test_an_index_of_another_program_is_left_alone(capsys: Captured, folder: Path) -> None:
+    with closing(sqlite3.connect("chat.db")) as connection:
+        connection.execute("CREATE TABLE chats (x)")
+    before = (folder / "chat.db").read_bytes()
+    model = ScriptedModel("no")
+    for command in (["search", "chat.db", "x"], ["ask", "--knowledge", "chat.db", "x"]):
+        assert main(command, model=model) == 2
+        assert "chat.db has no indexed documents. Index a folder with: " in capsys.readouterr().err
+    assert (folder / "chat.db").read_bytes() == before
+
+
+def test_an_index_is_checked_before_the_question(capsys: Captured, folder: Path) -> None:
+    indexed(capsys, "-q", "--into", "my.db", "--embedding", "multilingual")
+    assert main(["ask", "--knowledge", "my.db", "x"], model=ScriptedModel("no")) == 2
+    err = capsys.readouterr().err
+    assert "by --embedding (static, multilingual, " in err and "--rebuild" not in err and "Traceback" not in err
+    assert main(["index", "docs", "--into", "docs"]) == 2
+    assert "it is a folder. Give a file, such as " in capsys.readouterr().err
+
+
+def test_files_of_other_kinds_are_counted(capsys: Captured, folder: Path) -> None:
+    (folder / "docs" / "map.png").write_bytes(b"png")
+    assert "; 1 file of other kinds left out) in " in indexed(capsys)[0]
 
 
 def test_a_bar_at_a_terminal(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

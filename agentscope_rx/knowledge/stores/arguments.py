@@ -87,4 +87,5 @@ def refuse_other(store: str, has: IndexInfo, wanted: IndexInfo) -> None:
             store,
             f"its vectors are of {has.embedding} with {has.dimensions} dimensions, not of {wanted.embedding} with "
             f"{wanted.dimensions}. Use that model, or index the documents again into another store.",
+            embedding=has.embedding,
         )
