@@ -255,20 +255,33 @@ class WorkerPool(Executor):
     def _work(self, epoch: int) -> None:
         while True:
             with self.lock:
-                if epoch != self.epoch:
-                    return
-                if not self._queue and self._threads <= self._allowed:
-                    self._idle += 1
-                    self._wake.wait(IDLE_SECONDS)
-                    self._idle -= 1
-                if not self._queue or self._threads > self._allowed:
-                    self._threads -= 1
-                    # (another thread takes the job that this one was woken for)
-                    self._wake.notify(min(1, len(self._queue)))
-                    return
-                job, _ = self._queue.popitem(last=False)
+                job = self._next(epoch)
+            if job is None:
+                return
             job.run()
             del job
+
+    def _next(self, epoch: int) -> Job | None:
+        """The next job; None if this thread is to end. Called with the lock."""
+        while epoch == self.epoch:
+            if self._threads > self._allowed:
+                break
+            if self._queue:
+                return self._queue.popitem(last=False)[0]
+            if self._closed:
+                break
+            self._idle += 1
+            woken = self._wake.wait(IDLE_SECONDS)
+            self._idle -= 1
+            # (a thread that was not idle may have taken the job that this one was woken for: it waits for another)
+            if not woken and not self._queue:
+                break
+        else:
+            return None
+        self._threads -= 1
+        # (another thread takes the job that this one was woken for)
+        self._wake.notify(min(1, len(self._queue)))
+        return None
 
 
 def _is_of_parent(executor: Executor) -> bool:

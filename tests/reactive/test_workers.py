@@ -147,6 +147,23 @@ def test_the_pool_grows_as_needed_to_its_bound() -> None:
     assert pool.statistics().threads == 3
 
 
+def test_a_thread_woken_for_a_job_that_another_took_stays() -> None:
+    pool = WorkerPool()
+    seen: set[threading.Thread] = set()
+
+    async def one_after_the_other() -> None:
+        for _ in range(100):
+            await on_worker(lambda: seen.add(threading.current_thread()), pool)
+
+    async def main() -> None:
+        await asyncio.gather(*(one_after_the_other() for _ in range(8)))
+
+    asyncio.run(main())
+    assert all(thread.is_alive() for thread in seen)
+    pool.shutdown()
+    until(lambda: not pool.statistics().threads)
+
+
 def test_two_hundred_jobs_at_once() -> None:
     async def main() -> None:
         sources = [on_worker(lambda i=i: i) for i in range(200)]
