@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import cast
 
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.where import Where
-from agentscope_rx.messages import Msg
+from agentscope_rx.messages.queries import Query
 from agentscope_rx.reactive import Flow
 
 LIMIT = 5
 """The number of passages that are asked for by default."""
-
-Question = str | Msg | Sequence[Msg]
-"""What passages are sought for: a text, a message or messages, whose text counts."""
 
 
 class Knowledge(ABC):
@@ -32,7 +28,7 @@ class Knowledge(ABC):
 
     @abstractmethod
     def retrieve(
-        self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
+        self, query: Query, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
     ) -> Flow[tuple[Passage, ...]]:
         """At most `limit` passages that fit the query, best first. A query without text finds none.
 
@@ -44,15 +40,14 @@ class Knowledge(ABC):
         """
 
 
-def question_text(query: Question) -> str:
-    """The text of a question, '' if it has none; `InvalidInputError` for anything else."""
-    given = cast("object", query)
-    if isinstance(given, str):
-        return given.strip()
-    messages = cast("object", [given] if isinstance(given, Msg) else given)
-    if not isinstance(messages, Sequence) or not all(isinstance(m, Msg) for m in cast("Sequence[object]", messages)):
-        raise InvalidInputError(f"retrieve takes a text, a Msg or a list of Msg as its query, not {given!r:.60}.")
-    return "\n".join(m.text for m in cast("Sequence[Msg]", messages) if m.text.strip()).strip()
+def check_names(bases: Sequence[Knowledge]) -> None:
+    """`ConfigurationError` if two of them have one name."""
+    names = [each.name for each in bases]
+    if again := {each for each in names if names.count(each) > 1}:
+        raise ConfigurationError(
+            f"Several knowledge bases have the name {min(again)!r}: citations could not tell them apart. Give each one "
+            "a name=... of its own."
+        )
 
 
 def check_limit(limit: int) -> None:

@@ -26,9 +26,10 @@ from agentscope_rx.errors import (
     ModelHTTPError,
 )
 from agentscope_rx.long_term_memory.note import MAX_NAME, NO_SCOPE, MemoryScope, Note, NoteSource
-from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, Query, check_limit, check_messages, query_text
+from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, check_limit, check_messages
 from agentscope_rx.long_term_memory.scoping import check_scope
 from agentscope_rx.messages import Msg, MsgRole
+from agentscope_rx.messages.queries import Query, query_text
 from agentscope_rx.models.checks import check_one_of, check_seconds
 from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.wire.base_url import base_parts, secret, url_with

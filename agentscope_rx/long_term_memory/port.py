@@ -16,13 +16,11 @@ from typing import cast
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource
 from agentscope_rx.messages import Msg
+from agentscope_rx.messages.queries import Query
 from agentscope_rx.reactive import Flow
 
 LIMIT = 5
 """The number of notes that are asked for by default."""
-
-Query = str | Msg | Sequence[Msg]
-"""What notes are sought for: a text, a message or messages, whose text counts."""
 
 
 class LongTermMemory(ABC):
@@ -47,17 +45,6 @@ class LongTermMemory(ABC):
         memory uses.
         Cancels: the search.
         """
-
-
-def query_text(query: Query) -> str:
-    """The text of a query, '' if it has none; `InvalidInputError` for anything else."""
-    given = cast("object", query)
-    if isinstance(given, str):
-        return given.strip()
-    messages = cast("object", [given] if isinstance(given, Msg) else given)
-    if not isinstance(messages, Sequence) or not all(isinstance(m, Msg) for m in cast("Sequence[object]", messages)):
-        raise InvalidInputError(f"retrieve takes a text, a Msg or a list of Msg as its query, not {given!r:.60}.")
-    return "\n".join(m.text for m in cast("Sequence[Msg]", messages) if m.text.strip()).strip()
 
 
 def check_limit(limit: int) -> None:

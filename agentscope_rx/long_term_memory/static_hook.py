@@ -29,12 +29,13 @@ from agentscope_rx.events import ErrorEvent, Event, InputEvent, PostCallEvent, P
 from agentscope_rx.hooks.question import last_user, said
 from agentscope_rx.long_term_memory.connected import Connected, HasRuns
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource, now
-from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, query_text
+from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory
 from agentscope_rx.long_term_memory.record_queue import RecordingHook, RecordQueue
 from agentscope_rx.long_term_memory.scoping import check_scope, scope_of
 from agentscope_rx.long_term_memory.wording import EXPLANATION, notes_message
 from agentscope_rx.messages import GenerateReason, Msg
 from agentscope_rx.messages.history import Joined
+from agentscope_rx.messages.queries import query_text
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, just, then, timeout
 from agentscope_rx.reactive.kernel.dropped import report_dropped

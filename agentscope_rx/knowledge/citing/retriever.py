@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
-from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question
+from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_names
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.where import Where
 from agentscope_rx.messages import ChatUsage, Msg
+from agentscope_rx.messages.queries import Query
 from agentscope_rx.messages.redaction import error_text
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, timeout
 from agentscope_rx.reactive.kernel.observer import Sink, attach
@@ -140,7 +141,7 @@ class _Timed(Knowledge):
         self._seconds = seconds
 
     def retrieve(
-        self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
+        self, query: Query, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
     ) -> Flow[tuple[Passage, ...]]:
         found = defer(lambda: self._base.retrieve(query, limit, threshold=threshold, where=where))
         if self._seconds is None:
@@ -170,10 +171,5 @@ def bases_of(knowledge: object, what: str) -> tuple[Knowledge, ...]:
             f"{what} must be a Knowledge, such as KnowledgeBase('docs.db'), or a list of these, not {knowledge!r:.60}."
         )
     bases = tuple(cast("Sequence[Knowledge]", given))
-    names = [each.name for each in bases]
-    if again := {each for each in names if names.count(each) > 1}:
-        raise ConfigurationError(
-            f"Several knowledge bases have the name {min(again)!r}: citations could not tell them apart. Give each one "
-            "a name=... of its own."
-        )
+    check_names(bases)
     return bases

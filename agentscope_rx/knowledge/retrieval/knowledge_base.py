@@ -28,14 +28,7 @@ from typing import TYPE_CHECKING, Literal
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
-from agentscope_rx.knowledge.knowledge import (
-    LIMIT,
-    Knowledge,
-    Question,
-    check_limit,
-    check_threshold,
-    question_text,
-)
+from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_limit, check_threshold
 from agentscope_rx.knowledge.passage import Found, Passage
 from agentscope_rx.knowledge.retrieval.fusing import best_first, fuse, without_copies
 from agentscope_rx.knowledge.retrieval.passages import Passages, Scale, problems_of, scale_of
@@ -44,6 +37,7 @@ from agentscope_rx.knowledge.retrieval.windows import widened
 from agentscope_rx.knowledge.store import ChunkStore, IndexInfo
 from agentscope_rx.knowledge.where import Where, check_where
 from agentscope_rx.messages.frozen import encodable
+from agentscope_rx.messages.queries import Query, query_text
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds, is_number
 from agentscope_rx.models.embedding import EmbeddingModel, Vector
 from agentscope_rx.models.embedding.static import StaticEmbeddingModel
@@ -162,7 +156,7 @@ class KnowledgeBase(Knowledge):
         return import_module("agentscope_rx.knowledge.indexing.indexer").Indexer(self).add(documents)
 
     def retrieve(
-        self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
+        self, query: Query, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
     ) -> Flow[tuple[Passage, ...]]:
         """At most `limit` passages that fit the query, best first; a `Passages`, with the problems that there were.
 
@@ -176,7 +170,7 @@ class KnowledgeBase(Knowledge):
         def begin() -> Flow[tuple[Passage, ...]]:
             check_limit(limit)
             check_threshold(threshold)
-            text = question_text(query)
+            text = query_text(query)
             asked = _Asked(_within_bounds(text), limit, max(20, self.pool * limit), threshold, check_where(where))
             if not text:
                 return just(Passages())

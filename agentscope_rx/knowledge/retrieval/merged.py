@@ -29,12 +29,13 @@ from typing import Literal
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeError, KnowledgeTimeoutError
-from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question, check_limit, check_threshold, question_text
+from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_limit, check_names, check_threshold
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.fusing import RANK_CONSTANT, between_least_and_best, without_copies
 from agentscope_rx.knowledge.retrieval.passages import Passages, log_problem, problems_of, scale_of
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.where import Where, check_where
+from agentscope_rx.messages.queries import Query, query_text
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
 from agentscope_rx.reactive import (
     Flow,
@@ -85,12 +86,7 @@ class MergedKnowledge(Knowledge):
         self.bases: tuple[Knowledge, ...] = tuple(bases)
         if not self.bases or not all(isinstance(each, Knowledge) for each in self.bases):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"MergedKnowledge takes a list of Knowledge, at least one, not {bases!r:.100}.")
-        names = [each.name for each in self.bases]
-        if again := {each for each in names if names.count(each) > 1}:
-            raise ConfigurationError(
-                f"Several knowledge bases have the name {min(again)!r}: citations could not tell them apart. Give each "
-                "one a name=... of its own."
-            )
+        check_names(self.bases)
         self.name = name
         self.description: str = description or "\n".join(
             f"{each.name}: {each.description}" for each in self.bases if each.description
@@ -101,7 +97,7 @@ class MergedKnowledge(Knowledge):
         self.timeout = timeout
 
     def retrieve(
-        self, query: Question, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
+        self, query: Query, limit: int = LIMIT, *, threshold: float | None = None, where: Where | None = None
     ) -> Flow[tuple[Passage, ...]]:
         """At most `limit` passages of all bases, best first; a `Passages`, with the problems that there were.
 
@@ -113,7 +109,7 @@ class MergedKnowledge(Knowledge):
             check_limit(limit)
             check_threshold(threshold)
             check_where(where)
-            if not question_text(query):
+            if not query_text(query):
                 return just(Passages())
             asked = [
                 self._ask(base, partial(base.retrieve, query, limit, threshold=threshold, where=where))

@@ -19,9 +19,10 @@ from reactivex import Observable
 from reactivex import operators as ops
 
 from agentscope_rx.errors import RerankingError
-from agentscope_rx.knowledge.knowledge import Question, check_limit, question_text
+from agentscope_rx.knowledge.knowledge import check_limit
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.passages import Passages, Scale, log_problem, problems_of, scale_of
+from agentscope_rx.messages.queries import Query, query_text
 from agentscope_rx.models.checks import check_one_of, is_number
 from agentscope_rx.reactive import Flow, append_if_missing, catch, concat_map, defer, flow, just, throw
 
@@ -44,7 +45,7 @@ class Reranker(ABC):
 
 
 def rerank(
-    reranker: Reranker, query: Question, *, limit: int | None = None, on_error: OnError = "keep"
+    reranker: Reranker, query: Query, *, limit: int | None = None, on_error: OnError = "keep"
 ) -> Callable[[Observable[tuple[Passage, ...]]], Flow[tuple[Passage, ...]]]:
     """Orders passages by the scores of the reranker, and gives the first `limit`. Equal ones keep their order.
 
@@ -56,7 +57,7 @@ def rerank(
     check_one_of("on_error", on_error, ("keep", "fail"), optional=False)
     if limit is not None:
         check_limit(limit)
-    text = question_text(query)
+    text = query_text(query)
 
     def ranked(passages: tuple[Passage, ...]) -> Flow[tuple[Passage, ...]]:
         if not passages or not text:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from reactivex import operators as ops
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, Question, check_limit
+from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_limit
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.fusing import fused_scores, without_copies
 from agentscope_rx.knowledge.retrieval.passages import Passages, problems_of
 from agentscope_rx.knowledge.where import Where
+from agentscope_rx.messages.queries import Query
 from agentscope_rx.models.checks import check_count
 from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered
 
@@ -24,7 +25,7 @@ Place = tuple[str, str, int]
 
 def retrieve_all(
     knowledge: Knowledge,
-    queries: Sequence[Question],
+    queries: Sequence[Query],
     limit: int = LIMIT,
     *,
     threshold: float | None = None,
@@ -54,7 +55,7 @@ def retrieve_all(
     return defer(begin)
 
 
-def _asked(queries: Sequence[Question]) -> list[Question]:
+def _asked(queries: Sequence[Query]) -> list[Query]:
     if isinstance(queries, str):
         raise InvalidInputError(f"retrieve_all takes a list of queries, not one text: [{queries!r:.60}].")
     # the same text twice is one query

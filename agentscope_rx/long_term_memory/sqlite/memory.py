@@ -19,7 +19,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, DistillationError
 from agentscope_rx.long_term_memory.note import NO_SCOPE, MemoryScope, Note, NoteSource, now
-from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, Query, check_limit, check_messages, query_text
+from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, check_limit, check_messages
 from agentscope_rx.long_term_memory.scoping import check_scope
 from agentscope_rx.long_term_memory.sqlite import store
 from agentscope_rx.long_term_memory.sqlite.database import BUSY_SECONDS, Database
@@ -33,6 +33,7 @@ from agentscope_rx.long_term_memory.sqlite.distill import (
 from agentscope_rx.long_term_memory.sqlite.facts import COLUMNS, Fact, fact_of, note_of
 from agentscope_rx.long_term_memory.sqlite.search import OWN, VISIBLE, Asked, find, names
 from agentscope_rx.messages import Msg
+from agentscope_rx.messages.queries import Query, query_text
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_seconds
 from agentscope_rx.models.embedding.embedding_model import EmbeddingModel, EmbeddingRole
