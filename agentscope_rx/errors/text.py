@@ -15,15 +15,22 @@ from __future__ import annotations
 from typing import TextIO
 
 
-def encodable(text: str) -> str:
-    """The text with lone surrogates replaced by U+FFFD; two halves that follow each other become one character."""
+def is_encodable(text: str) -> bool:
+    """True for a text without lone surrogates."""
     if text.isascii():
-        return text
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        return False
+    return True
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced by U+FFFD; two halves that follow each other become one character."""
+    if is_encodable(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def encode_json(text: str) -> bytes:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from agentscope_rx.errors import FrontMatterError, InvalidInputError, MissingExtraError
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import is_encodable
 
 if TYPE_CHECKING:
     from yaml.events import Event, NodeEvent
@@ -278,7 +278,7 @@ class _Builder:
 
     def _text(self, event: Any) -> str:
         text: str = event.value
-        if encodable(text) != text:
+        if not is_encodable(text):
             raise self._error(event, "a text has half a character in it (a lone surrogate)")
         return text
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from agentscope_rx.errors import ConfigurationError, FrontMatterError, SkillError, WorkspaceError
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import encodable, is_encodable
 from agentscope_rx.skills.front_matter import FrontMatter, front_matter_text, read_front_matter
 from agentscope_rx.tools.files.paths import parts_of
 
@@ -186,7 +186,7 @@ def _check(info: SkillInfo, content: object) -> None:
             raise ConfigurationError(f"{what} of a Skill must be text, not {text!r:.60}.")
         if most is not None and (not text.strip() or len(text.strip()) > most):
             raise ConfigurationError(f"{what} of a Skill must have 1 to {most:,} characters, not {len(text):,}.")
-        if encodable(text) != text:
+        if not is_encodable(text):
             raise ConfigurationError(f"{what} of a Skill has a lone surrogate in it, which no file can hold.")
     if problem := name_problem(info.name):
         raise ConfigurationError(problem)

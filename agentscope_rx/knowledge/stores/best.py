@@ -19,6 +19,10 @@ _DIGITS = 6
 """The digits of a score that count: the last ones of a float depend on the order of addition."""
 
 
+_MARGIN = 1e-12
+"""How far out, as a part of itself, a database looks for the end of a range."""
+
+
 class Best:
     """Asks a database for `ask` chunks until `take` returns the best ones."""
 
@@ -57,3 +61,12 @@ def rounded(similarity: float | None) -> float:
     if similarity is None or similarity != similarity:
         return 0.0
     return max(-1.0, min(1.0, round(similarity, _DIGITS)))
+
+
+def loosened(end: float, sign: str) -> float:
+    """The end of a range, so far out that the last digit of a float that was written as text makes no difference."""
+    try:
+        end = float(end)
+    except OverflowError:
+        return float("inf") if end > 0 else float("-inf")
+    return end - abs(end) * _MARGIN if sign == ">=" else end + abs(end) * _MARGIN

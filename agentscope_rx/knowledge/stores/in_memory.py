@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
-from math import log, sqrt
+from math import log
 from operator import mul
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.errors.text import encodable
 from agentscope_rx.knowledge.document import Chunk, Document, EmbeddedChunk
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
@@ -28,6 +27,9 @@ from agentscope_rx.knowledge.stores.arguments import (
     check_vector,
     refuse_other,
 )
+from agentscope_rx.knowledge.stores.best import rounded
+from agentscope_rx.knowledge.stores.records import storable
+from agentscope_rx.knowledge.stores.vectors import unit
 from agentscope_rx.knowledge.where import Where, check_where, matches
 from agentscope_rx.messages.terms import Term, index_terms, query_terms
 from agentscope_rx.reactive import Flow, defer, from_iterable, just, map_at_most, then
@@ -40,7 +42,7 @@ _K1, _B = 1.2, 0.75
 @dataclass(frozen=True, slots=True)
 class _Entry:
     chunk: Chunk
-    vector: tuple[float, ...]
+    vector: Sequence[float]
     words: Counter[str]
     length: int
 
@@ -164,18 +166,16 @@ class InMemoryChunkStore(ChunkStore):
     def _likeness(self, vector: Sequence[float]) -> Callable[[_Entry], float]:
         if self._info is None:
             return lambda entry: 0.0
-        wanted = _unit(check_vector(vector, self._info.dimensions))
-        # (the last digits depend on the order of addition; without them equal vectors have equal similarities)
-        return lambda entry: max(-1.0, min(1.0, round(sum(map(mul, entry.vector, wanted)), 6)))
+        wanted = unit(check_vector(vector, self._info.dimensions))
+        return lambda entry: rounded(sum(map(mul, entry.vector, wanted)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._kept)} documents)"
 
 
 def _entry(document: Document, each: EmbeddedChunk, info: IndexInfo) -> _Entry:
-    vector = _unit(check_vector(each.vector, info.dimensions))
-    headings = tuple(map(encodable, each.chunk.headings))
-    chunk = replace(each.chunk, document=document, text=encodable(each.chunk.text), headings=headings)
+    vector = unit(check_vector(each.vector, info.dimensions))
+    chunk = storable(each.chunk, document)
     words = Counter(part for word in index_terms(chunk.in_context, names=True).split() for part in _parts(word))
     return _Entry(chunk, vector, words, words.total())
 
@@ -205,8 +205,3 @@ def _count(entry: _Entry, term: Term) -> int:
 
 def _place(found: Found) -> tuple[str, int]:
     return (found.chunk.document.id, found.chunk.number)
-
-
-def _unit(vector: Sequence[float]) -> tuple[float, ...]:
-    length = sqrt(sum(x * x for x in vector))
-    return tuple(x / length for x in vector) if length else tuple(vector)

@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.knowledge.document import Scalar
-from agentscope_rx.knowledge.stores.sqlite_conditions import loosened
+from agentscope_rx.knowledge.stores.best import loosened
 from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
 
 _OF_CHUNKS = {"page": "to_jsonb(c.page)", "section": "to_jsonb(c.kind)"}
@@ -107,5 +107,5 @@ def _is_exact(value: Scalar) -> bool:
 def _holds(value: Scalar) -> bool:
     """True for what `jsonb` holds as it is."""
     if isinstance(value, str):
-        return "\0" not in value and encodable(value) == value
+        return "\0" not in value and is_encodable(value)
     return not isinstance(value, float) or isfinite(value)

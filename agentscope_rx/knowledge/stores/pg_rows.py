@@ -20,7 +20,7 @@ from agentscope_rx.knowledge.stores.pg_conditions import Arguments, conditions, 
 from agentscope_rx.knowledge.stores.pg_database import PgDatabase
 from agentscope_rx.knowledge.stores.records import chunk_of, document_of, document_record, fields_of
 from agentscope_rx.knowledge.stores.sparse import SIZE, Sparse, rarity
-from agentscope_rx.knowledge.stores.spool import Spool, opened, unit
+from agentscope_rx.knowledge.stores.spool import Spool, opened, unit_floats
 from agentscope_rx.knowledge.where import Where
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ async def nearest(database: PgDatabase, vector: Sequence[float], best: Best, whe
     async with database.connected() as connection:
         if (has := await database.info(connection)) is None:
             return ()
-        wanted = Vector(unit(check_vector(vector, has.dimensions)).tolist())
+        wanted = Vector(unit_floats(check_vector(vector, has.dimensions)).tolist())
         while True:
             arguments = Arguments(wanted, best.ask)
             exact = await _examine(database, connection, best.ask)
@@ -179,7 +179,7 @@ async def matching(
     async with database.connected() as connection:
         if (has := await database.info(connection)) is None:
             return ()
-        wanted = None if vector is None else Vector(unit(check_vector(vector, has.dimensions)).tolist())
+        wanted = None if vector is None else Vector(unit_floats(check_vector(vector, has.dimensions)).tolist())
         weights = await _rarities(database, connection, words)
         while weights:
             arguments = Arguments(SparseVector(weights, SIZE), best.ask, list(weights))

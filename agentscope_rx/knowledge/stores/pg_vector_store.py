@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from agentscope_rx.errors import MissingExtraError
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.knowledge.document import Chunk, Document, EmbeddedChunk
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
@@ -64,7 +64,7 @@ class PgVectorChunkStore(ChunkStore):
 
     def remove(self, ids: Sequence[str]) -> Flow[int]:
         def begin() -> Flow[int]:
-            given = [each.encode() for each in check_ids(ids) if encodable(each) == each]
+            given = [each.encode() for each in check_ids(ids) if is_encodable(each)]
             return shield(self._database.look(partial(pg_rows.remove, ids=given))) if given else just(0)
 
         return defer(begin)
@@ -72,7 +72,7 @@ class PgVectorChunkStore(ChunkStore):
     def documents(self, prefix: str = "") -> Flow[Indexed]:
         async def pages() -> AsyncIterator[Indexed]:
             # (no id has half a character)
-            page = await self._from(">=", prefix) if encodable(prefix) == prefix else ()
+            page = await self._from(">=", prefix) if is_encodable(prefix) else ()
             while page:
                 for each in page:
                     if not each.document.id.startswith(prefix):
@@ -102,7 +102,7 @@ class PgVectorChunkStore(ChunkStore):
         return defer(search)
 
     def between(self, document_id: str, first: int, last: int) -> Flow[tuple[Chunk, ...]]:
-        if encodable(document_id) != document_id:
+        if not is_encodable(document_id):
             return just(())
         return self._database.look(partial(pg_rows.between, id=document_id.encode(), first=first, last=last))
 

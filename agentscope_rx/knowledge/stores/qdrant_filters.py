@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from qdrant_client import models
 
 from agentscope_rx.knowledge.document import Scalar
-from agentscope_rx.knowledge.stores.sqlite_conditions import loosened
+from agentscope_rx.knowledge.stores.best import loosened
 from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
 
 _GREATEST = 1.7e308

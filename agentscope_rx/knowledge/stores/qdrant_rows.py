@@ -20,7 +20,7 @@ from agentscope_rx.knowledge.stores.qdrant_filters import facts_of, filter_of, n
 from agentscope_rx.knowledge.stores.qdrant_points import QdrantPoints, is_local, point_id
 from agentscope_rx.knowledge.stores.records import chunk_of, document_of, document_record, fields_of
 from agentscope_rx.knowledge.stores.sparse import Sparse
-from agentscope_rx.knowledge.stores.spool import Row, Spool, opened, unit
+from agentscope_rx.knowledge.stores.spool import Row, Spool, opened, unit_floats
 from agentscope_rx.knowledge.where import Prefix, Where
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
@@ -175,7 +175,7 @@ async def nearest(
     info, stamp = await points.begin()
     if info is None:
         return ()
-    wanted = unit(check_vector(vector, info.dimensions)).tolist()
+    wanted = unit_floats(check_vector(vector, info.dimensions)).tolist()
 
     async def search(stale: Sequence[str]) -> Points:
         with points.using() as client:
@@ -203,7 +203,7 @@ async def matching(
     info, stamp = await points.begin()
     if info is None:
         return ()
-    wanted = None if vector is None else unit(check_vector(vector, info.dimensions))
+    wanted = None if vector is None else unit_floats(check_vector(vector, info.dimensions))
     query = models.SparseVector(indices=list(words), values=[1.0] * len(words))
 
     async def search(stale: Sequence[str]) -> Points:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import encodable, is_encodable
 from agentscope_rx.knowledge.document import Chunk, Document, EmbeddedChunk
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
@@ -91,7 +91,7 @@ class QdrantChunkStore(ChunkStore):
 
     def remove(self, ids: Sequence[str]) -> Flow[int]:
         def begin() -> Flow[int]:
-            given = [each for each in check_ids(ids) if encodable(each) == each]
+            given = [each for each in check_ids(ids) if is_encodable(each)]
             return shield(self._points.look(partial(qdrant_rows.remove, ids=given))) if given else just(0)
 
         return defer(begin)
@@ -129,7 +129,7 @@ class QdrantChunkStore(ChunkStore):
         return defer(search)
 
     def between(self, document_id: str, first: int, last: int) -> Flow[tuple[Chunk, ...]]:
-        if encodable(document_id) != document_id:
+        if not is_encodable(document_id):
             return just(())
         return self._points.look(partial(qdrant_rows.between, id=document_id, first=first, last=last))
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any, cast
-
-from pydantic import TypeAdapter
 
 from agentscope_rx.errors.text import encodable, encode_json
 from agentscope_rx.knowledge.document import Chunk, Document, Scalar, SectionKind
 from agentscope_rx.messages import ImageBlock
 from agentscope_rx.messages.sources import reading
+from agentscope_rx.messages.structured import adapter_of
 
 
 def document_record(document: Document) -> bytes:
@@ -45,7 +43,7 @@ def chunk_record(chunk: Chunk) -> bytes:
     if chunk.kind != "text":
         values["kind"] = chunk.kind
     if chunk.image is not None:
-        values["image"] = _images().dump_python(chunk.image, mode="json")
+        values["image"] = adapter_of(ImageBlock).dump_python(chunk.image, mode="json")
     return _json(values)
 
 
@@ -53,6 +51,9 @@ def chunk_of(document: Document, record: str | bytes) -> Chunk:
     """The chunk of a record, in its document."""
     values: dict[str, Any] = json.loads(record)
     image = values.get("image")
+    if image is not None:
+        # the database may come from elsewhere: a path in it is kept, and not read
+        image = adapter_of(ImageBlock).validate_python(image, context=reading(None, lock=True))
     return Chunk(
         document=document,
         number=values["number"],
@@ -62,7 +63,7 @@ def chunk_of(document: Document, record: str | bytes) -> Chunk:
         page=values.get("page"),
         headings=tuple(values.get("headings", ())),
         kind=cast("SectionKind", values.get("kind", "text")),
-        image=None if image is None else _images().validate_python(image, context=reading(None, lock=True)),
+        image=image,
     )
 
 
@@ -80,11 +81,6 @@ def fields_of(document: Document) -> Mapping[str, Scalar]:
         "media_type": document.media_type,
     }
     return {**document.metadata, **own}
-
-
-@cache
-def _images() -> TypeAdapter[ImageBlock]:
-    return TypeAdapter(ImageBlock)
 
 
 def _json(values: Mapping[str, object]) -> bytes:

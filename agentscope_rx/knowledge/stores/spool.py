@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from math import sqrt
 from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from agentscope_rx.knowledge.document import Document, EmbeddedChunk
 from agentscope_rx.knowledge.store import Indexed, IndexInfo
 from agentscope_rx.knowledge.stores.arguments import check_batch, check_new, check_vector
 from agentscope_rx.knowledge.stores.records import chunk_record, storable
+from agentscope_rx.knowledge.stores.vectors import unit
 from agentscope_rx.reactive import Flow, concat_map, just, map_at_most, on_worker, shield, then, using
 from agentscope_rx.reactive.kernel.forking import new_lock
 
@@ -58,7 +58,7 @@ class Spool:
         for each in check_batch(batch, self.document):
             check_new(each.chunk, self._seen)
             chunk = storable(each.chunk, self.document)
-            vector = unit(check_vector(each.vector, self.info.dimensions)).tobytes()
+            vector = unit_floats(check_vector(each.vector, self.info.dimensions)).tobytes()
             parts = (chunk.kind.encode(), chunk_record(chunk), vector, self._words(chunk.in_context))
             head = _HEAD.pack(chunk.number, -1 if chunk.page is None else chunk.page, *map(len, parts))
             with self._lock:
@@ -106,15 +106,9 @@ def put_spooled(
     return info.pipe(concat_map(begin))
 
 
-def unit(vector: Sequence[float]) -> array[float]:
+def unit_floats(vector: Sequence[float]) -> array[float]:
     """The vector with length 1, in 4-byte floats; one of zeros stays as it is."""
-    # (the greatest first: squares of very small and very large numbers are no floats)
-    greatest = max(map(abs, vector), default=0.0)
-    if not greatest:
-        return array("f", vector)
-    scaled = [x / greatest for x in vector]
-    length = sqrt(sum(x * x for x in scaled))
-    return array("f", [x / length for x in scaled])
+    return array("f", unit(vector))
 
 
 def opened(info: IndexInfo | None) -> IndexInfo:

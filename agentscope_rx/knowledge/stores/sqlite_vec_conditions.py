@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.knowledge.document import Scalar
+from agentscope_rx.knowledge.stores.best import loosened
 from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
 
 _FIELD = "EXISTS (SELECT 1 FROM json_each(d.fields) AS f WHERE f.key = ? AND (f.type = 'null' OR {}))"
@@ -21,7 +22,6 @@ _OF_CHUNKS = {
     "section": ("'text'", "c.kind"),
 }
 _INTEGER = 2**63
-_DIGITS = 1e-12
 
 
 class Sql:
@@ -124,19 +124,10 @@ def _end(asked: list[Scalar], end: float | str, sign: str, kind: str, value: str
     return f"{kind} IN ('integer', 'real') AND {value} {sign} ?"
 
 
-def loosened(end: float, sign: str) -> float:
-    """The end of a range, so far out that the last digit of a float that was written as text makes no difference."""
-    try:
-        end = float(end)
-    except OverflowError:
-        return float("inf") if end > 0 else float("-inf")
-    return end - abs(end) * _DIGITS if sign == ">=" else end + abs(end) * _DIGITS
-
-
 def _holds(value: Scalar) -> bool:
     """True for what SQLite's JSON holds as it is."""
     if isinstance(value, str):
-        return "\0" not in value and encodable(value) == value
+        return "\0" not in value and is_encodable(value)
     if isinstance(value, float):
         return isfinite(value)
     return -_INTEGER <= value < _INTEGER

@@ -13,8 +13,8 @@ from agentscope_rx.knowledge.store import Indexed
 from agentscope_rx.knowledge.stores.arguments import check_vector
 from agentscope_rx.knowledge.stores.best import Best, rounded
 from agentscope_rx.knowledge.stores.records import chunk_of, document_of, document_record, fields_of
-from agentscope_rx.knowledge.stores.spool import Spool, unit
-from agentscope_rx.knowledge.stores.sqlite_conditions import Sql, conditions, fields_json
+from agentscope_rx.knowledge.stores.spool import Spool, unit_floats
+from agentscope_rx.knowledge.stores.sqlite_vec_conditions import Sql, conditions, fields_json
 from agentscope_rx.knowledge.stores.sqlite_vec_file import info_of, rows, value
 from agentscope_rx.knowledge.where import Where
 
@@ -75,7 +75,7 @@ def nearest(db: apsw.Connection, vector: Sequence[float], best: Best, where: Whe
     """The chunks with the greatest cosine similarity."""
     if (info := info_of(db)) is None:
         return ()
-    wanted = unit(check_vector(vector, info.dimensions)).tobytes()
+    wanted = unit_floats(check_vector(vector, info.dimensions)).tobytes()
     narrow = conditions(where)
     while True:
         query = _blank(narrow, best.ask) if not any(wanted) else _near(narrow, wanted, best.ask)
@@ -93,7 +93,7 @@ def matching(
     """The chunks with the greatest BM25 of the words."""
     if (info := info_of(db)) is None:
         return ()
-    wanted = None if vector is None else unit(check_vector(vector, info.dimensions)).tobytes()
+    wanted = None if vector is None else unit_floats(check_vector(vector, info.dimensions)).tobytes()
     narrow = conditions(where)
     query = Sql()
     query.text = (

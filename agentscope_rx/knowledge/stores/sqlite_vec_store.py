@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
 from agentscope_rx.errors import MissingExtraError
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.knowledge.document import Chunk, Document, EmbeddedChunk
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
@@ -68,7 +68,7 @@ class SqliteVecChunkStore(ChunkStore):
 
     def remove(self, ids: Sequence[str]) -> Flow[int]:
         def remove() -> Flow[int]:
-            given = [each for each in check_ids(ids) if encodable(each) == each]
+            given = [each for each in check_ids(ids) if is_encodable(each)]
 
             def work() -> int:
                 with self._file.writing() as db:
@@ -81,7 +81,7 @@ class SqliteVecChunkStore(ChunkStore):
     def documents(self, prefix: str = "") -> Flow[Indexed]:
         def pages() -> Iterator[Indexed]:
             # (no id has half a character)
-            page = self._from(">=", prefix) if encodable(prefix) == prefix else ()
+            page = self._from(">=", prefix) if is_encodable(prefix) else ()
             while page:
                 for each in page:
                     if not each.document.id.startswith(prefix):

@@ -177,11 +177,13 @@ async def _zero(stores: Stores, dropped: DroppedErrors) -> None:
     store = await stores.opened()
     one = document("a.md")
     chunks = chunks_of(one, ["zero", "minus", "plus"])
-    vectors = ((0.0,) * 4, (-1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
+    # (the squares of these numbers are no floats)
+    vectors = ((0.0,) * 4, (-1e200, 0.0, 0.0, 0.0), (1e-200, 0.0, 0.0, 0.0))
     await store.put(one, from_iterable([[EmbeddedChunk(*each) for each in zip(chunks, vectors, strict=True)]]))
-    found = await store.nearest([1, 0, 0, 0], 3)
-    texts = [(each.chunk.text, round(each.similarity or 0.0, 3)) for each in found]
-    equal(texts, [("plus", 1.0), ("zero", 0.0), ("minus", -1.0)], "the similarities")
+    for length in (1.0, 1e250, 1e-250):
+        found = await store.nearest([length, 0, 0, 0], 3)
+        texts = [(each.chunk.text, round(each.similarity or 0.0, 3)) for each in found]
+        equal(texts, [("plus", 1.0), ("zero", 0.0), ("minus", -1.0)], f"the similarities to a vector of {length}")
     found = await store.nearest([0, 0, 0, 0], 3)
     equal([each.similarity for each in found], [0.0] * 3, "the similarities to a vector of zeros")
 
@@ -246,7 +248,7 @@ SEARCH_LAWS: tuple[tuple[str, str, Callable[[Stores, DroppedErrors], Coroutine[o
     ("ties", "chunks of equal similarity come by document id and number", _ties),
     ("conditions", "where limits nearest and matching to what fulfils it", _conditions),
     ("limits", "a search gives as many as there are, and never more than the limit", _limits),
-    ("zero vectors", "a vector of zeros has similarity 0 to everything", _zero),
+    ("zero vectors", "a vector of zeros has similarity 0 to everything; the length of others does not count", _zero),
     ("matching", "words are found in texts, titles and headings, in scripts without spaces, too", _matching),
     ("scores", "matching gives relevances, the best first, and similarities if a vector is given", _scores),
     ("hostile queries", "any text can be searched for", _hostile),

@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolError
-from agentscope_rx.errors.text import encodable
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.backends.backend import ISOLATION, Backend
 from agentscope_rx.tools.context import ToolContext
@@ -118,7 +118,7 @@ class ShellTool:
         """The words to run, the first the path of a program."""
         if self.allow_any:
             shell = self._shell()
-            if "\0" in command or encodable(command) != command:
+            if "\0" in command or not is_encodable(command):
                 raise ToolError("The command has a NUL or a lone surrogate in it, which no shell takes.")
             return (shell, "-c", command)
         words = self._checked(command, cwd)

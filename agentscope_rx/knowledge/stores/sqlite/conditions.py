@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.knowledge.document import Scalar
 from agentscope_rx.knowledge.stores.sqlite.rows import kind_of, storable
 from agentscope_rx.knowledge.where import Between, Condition, Excluding, Prefix, Where
@@ -87,8 +88,8 @@ def _of_column(column: str, kind: str, condition: Condition, *, nullable: bool =
 def _of_metadata(name: str, condition: Condition) -> Sql:
     negated = isinstance(condition, Excluding)
     positive: Condition = condition.values if isinstance(condition, Excluding) else condition
-    found = _holds("m.kind", "m.value", positive) if _is_encodable(name) else NEVER
-    given = name if _is_encodable(name) else ""
+    found = _holds("m.kind", "m.value", positive) if is_encodable(name) else NEVER
+    given = name if is_encodable(name) else ""
     exists = "EXISTS (SELECT 1 FROM kb_metadata m WHERE m.document = d.key AND m.name = ? AND "
     return Sql(f"{'NOT ' if negated else ''}{exists}({found.text}))", (given, *found.values))
 
@@ -135,14 +136,14 @@ def _between(kind: str, value: str, least: float | str | None, most: float | str
 
 def _bound(bound: float | str) -> Scalar:
     """The bound as SQLite compares it. Before a half character there is no text, and so its place is that of U+E000."""
-    if isinstance(bound, str) and not _is_encodable(bound):
+    if isinstance(bound, str) and not is_encodable(bound):
         first = next(place for place, each in enumerate(bound) if "\ud800" <= each <= "\udfff")
         return bound[:first] + "\ue000"
     return storable(bound)
 
 
 def _prefix(kind: str, value: str, text: str) -> Sql:
-    if not _is_encodable(text):
+    if not is_encodable(text):
         return NEVER
     end = next_text(text)
     if end is None:
@@ -152,12 +153,4 @@ def _prefix(kind: str, value: str, text: str) -> Sql:
 
 def _is_exact(value: Scalar) -> bool:
     """True for a value that a row may have: no half characters, not NaN, not a whole number that no float is."""
-    return _is_encodable(value) if isinstance(value, str) else storable(value) == value
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return is_encodable(value) if isinstance(value, str) else storable(value) == value

@@ -15,6 +15,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from agentscope_rx.errors import KnowledgeStorageError
+from agentscope_rx.errors.text import is_encodable
 from agentscope_rx.knowledge.document import Chunk, Document, EmbeddedChunk
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
@@ -94,7 +95,7 @@ class SqliteChunkStore(ChunkStore):
 
     def remove(self, ids: Sequence[str]) -> Flow[int]:
         def remove() -> int:
-            given = [each for each in check_ids(ids) if _is_encodable(each)]
+            given = [each for each in check_ids(ids) if is_encodable(each)]
             with self._database.read() as connection:
                 if connection is None or not given:
                     return 0
@@ -106,7 +107,7 @@ class SqliteChunkStore(ChunkStore):
         return self._to_end(remove)
 
     def documents(self, prefix: str = "") -> Flow[Indexed]:
-        if not _is_encodable(prefix):
+        if not is_encodable(prefix):
             return iterate_on_worker(tuple[Indexed, ...], ENGINE_WORKERS)
         pages = iterate_on_worker(lambda: self._pages(prefix), ENGINE_WORKERS)
         return pages.pipe(flat_map_iterable(lambda page: page))
@@ -135,7 +136,7 @@ class SqliteChunkStore(ChunkStore):
     def between(self, document_id: str, first: int, last: int) -> Flow[tuple[Chunk, ...]]:
         def read() -> tuple[Chunk, ...]:
             with self._database.read() as connection:
-                if connection is None or not _is_encodable(document_id):
+                if connection is None or not is_encodable(document_id):
                     return ()
                 rows = connection.execute(
                     f"SELECT {CHUNK} FROM kb_documents d JOIN kb_chunks c ON c.document = d.key"  # noqa: S608
@@ -239,11 +240,3 @@ def _until_free(seconds: float) -> RetryPolicy:
 
 def _is_busy(error: BaseException | None) -> bool:
     return isinstance(error, KnowledgeStorageError) and error.retryable
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
