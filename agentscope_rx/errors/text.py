@@ -28,7 +28,8 @@ def is_encodable(text: str) -> bool:
 
 def encodable(text: str) -> str:
     """The text with lone surrogates replaced by U+FFFD; two halves that follow each other become one character."""
-    if is_encodable(text):
+    # (`isascii` first: every text of a run comes through here, and a call of a function costs more)
+    if text.isascii() or is_encodable(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
