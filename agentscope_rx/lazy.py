@@ -17,8 +17,8 @@ def import_lazily(package: str, modules: Mapping[str, str], name: str) -> object
     return value
 
 
-def leave_out_missing(names: list[str], needs: Mapping[str, str]) -> None:
+def leave_out_missing(names: list[str], needs: Mapping[str, str | tuple[str, ...]]) -> None:
     """Remove from an `__all__` the names whose packages are not installed: `from ... import *` asks for every name."""
-    for name, package in needs.items():
-        if find_spec(package) is None:
+    for name, packages in needs.items():
+        if any(find_spec(each) is None for each in ((packages,) if isinstance(packages, str) else packages)):
             names.remove(name)

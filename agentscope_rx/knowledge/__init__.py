@@ -161,7 +161,15 @@ __all__ = [
     "retrieve_all",
 ]
 
-leave_out_missing(__all__, {"SqliteChunkStore": "numpy"})
+leave_out_missing(
+    __all__,
+    {
+        "PgVectorChunkStore": ("asyncpg", "pgvector"),
+        "QdrantChunkStore": "qdrant_client",
+        "SqliteChunkStore": "numpy",
+        "SqliteVecChunkStore": ("apsw", "sqlite_vec"),
+    },
+)
 
 
 def __getattr__(name: str) -> object:

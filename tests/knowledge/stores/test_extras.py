@@ -40,3 +40,18 @@ def test_the_room_imports_no_database():
     )
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout == "set()\n"
+
+
+def test_a_star_import_needs_no_extra():
+    code = (
+        "import sys\n"
+        "missing = ('apsw', 'asyncpg', 'numpy', 'qdrant_client')\n"
+        "sys.modules.update(dict.fromkeys(missing))\n"
+        "import importlib.util as util\n"
+        "real = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name in missing else real(name, *more)\n"
+        "from agentscope_rx.knowledge import *\n"
+        "print([each for each in dir() if each.endswith('ChunkStore')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert found.stdout == "['ChunkStore', 'InMemoryChunkStore']\n", found.stderr
