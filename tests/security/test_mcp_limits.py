@@ -301,7 +301,8 @@ class Far(BaseHTTPRequestHandler):
     def packed(self, id: object) -> None:
         result = {"content": [{"type": "text", "text": "x" * MIB}]}
         body = gzip.compress(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode())
-        self._answer(body, content_encoding="gzip")
+        # (it says that it closes the connection: the client would send its next request there, and lose it)
+        self._answer(body, content_encoding="gzip", connection="close")
 
 
 @contextmanager
