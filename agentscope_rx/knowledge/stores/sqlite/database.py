@@ -15,6 +15,7 @@ from os.path import abspath, expanduser
 from pathlib import Path
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeFormatError, KnowledgeStorageError, SetupError
+from agentscope_rx.knowledge.stores.sqlite.damage import Damage, format_of, is_whole
 from agentscope_rx.knowledge.stores.sqlite.tables import FORMAT, SCHEMA
 from agentscope_rx.session.attempts import HeldError
 from agentscope_rx.session.sqlite.connections import Connections, Opened
@@ -71,6 +72,8 @@ class Database(Connections):
         try:
             # a commit survives the end of the process; after a loss of power the last ones may be missing
             connection.execute("PRAGMA synchronous = NORMAL")
+            # the file may come from others: nothing in its definitions may call a function with effects
+            connection.execute("PRAGMA trusted_schema = OFF")
             there = self._is_there(connection)
             if not there and not make:
                 connection.close()
@@ -85,14 +88,12 @@ class Database(Connections):
         return Opened(connection, file or (0, 0))
 
     def _is_there(self, connection: sqlite3.Connection) -> bool:
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'kb_format'").fetchone() is None:
-            return False
-        row = connection.execute("SELECT version FROM kb_format").fetchone()
-        if row is not None and row[0] != FORMAT:
+        found = format_of(connection)
+        if found is not None and found != FORMAT:
             raise KnowledgeFormatError(
-                self.path, f"it has format {row[0]}, this version of agentscope-rx knows {FORMAT}."
+                self.path, f"it has format {found!r:.20}, this version of agentscope-rx knows {FORMAT}."
             )
-        return row is not None
+        return is_whole(connection)
 
     def _create(self, connection: sqlite3.Connection) -> None:
         # kept in the file, so that it is set once
@@ -118,6 +119,8 @@ class Database(Connections):
             raise self._busy() from error
         except sqlite3.Error as error:
             raise self._typed(error) from error
+        except Damage as error:
+            raise KnowledgeFormatError(self.path, f"{error}. {_DAMAGED}.") from error
         except UnicodeDecodeError as error:
             raise KnowledgeFormatError(self.path, f"it has text that is not UTF-8. {_DAMAGED}.") from error
         except OSError as error:
@@ -138,6 +141,9 @@ class Database(Connections):
             return self._busy()
         if primary == sqlite3.SQLITE_NOTADB:
             return KnowledgeFormatError(self.path, "it is no SQLite database. Give the store a path of its own.")
+        if "decode to UTF-8" in str(error):
+            # (an error of Python's module, without a code)
+            return KnowledgeFormatError(self.path, f"it has text that is not UTF-8. {_DAMAGED}.")
         if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
             return KnowledgeFormatError(self.path, f"SQLite says: {error}. {_DAMAGED}.")
         return KnowledgeStorageError(self.path, str(error))

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from agentscope_rx.knowledge.stores.sqlite.damage import LAST_KEY, MOST_DIMENSIONS, Damage, of_type
 from agentscope_rx.knowledge.stores.sqlite.tables import DEAD, VISIBLE
 from agentscope_rx.reactive.kernel.forking import new_lock
 
@@ -110,9 +111,7 @@ class Matrix:
 
     def at(self, connection: sqlite3.Connection) -> View | None:
         """The vectors as the transaction sees them; None if others have gone beyond it: begin a later one."""
-        changes, generation, dimensions = connection.execute(
-            "SELECT changes, generation, dimensions FROM kb_state"
-        ).fetchone()
+        changes, generation, dimensions = _state(connection)
         view = self._view
         if view.changes == changes and view.generation == generation:
             return view
@@ -152,15 +151,19 @@ class Matrix:
     def _load(self, connection: sqlite3.Connection, changes: int, generation: str, dimensions: int) -> None:
         # the old arrays are freed before the new ones are made
         self._set(EMPTY, EMPTY.vectors, _NONE, _NONE)
-        (count,) = connection.execute("SELECT coalesce(sum(chunks), 0) FROM kb_documents WHERE state = 1").fetchone()
-        room = _room(count)
+        # (by what is there, and not by a number that is written beside it: a file may lie)
+        (size,) = connection.execute(
+            "SELECT coalesce(sum(length(v.vectors)), 0) FROM kb_documents d JOIN kb_vectors v ON v.document = d.key"
+            " WHERE d.state = 1"
+        ).fetchone()
+        room = _room(size // max(1, 4 * dimensions))
         vectors, keys, documents = np.empty((room, dimensions), np.float32), *_ints(room, 2)
         filled = 0
         for first, document, blob in connection.execute(
             "SELECT v.first, v.document, v.vectors FROM kb_documents d JOIN kb_vectors v ON v.document = d.key"
             " WHERE d.state = 1"
         ):
-            part = np.frombuffer(blob, np.float32).reshape(-1, dimensions)
+            part = _vectors_in(first, document, blob, dimensions)
             end = filled + len(part)
             vectors[filled:end] = part
             keys[filled:end] = np.arange(first, first + len(part))
@@ -220,11 +223,36 @@ def _read(connection: sqlite3.Connection, dimensions: int, documents: Sequence[i
             "SELECT first, vectors FROM kb_vectors WHERE document = ?", (document,)
         ).fetchall()
         for first, blob in rows:
-            part: Floats = np.frombuffer(blob, np.float32).reshape(-1, dimensions)
+            part = _vectors_in(first, document, blob, dimensions)
             keys.append(np.arange(first, first + len(part)))
             versions.append(np.full(len(part), document, np.int64))
             vectors.append(part)
     return np.concatenate(keys), np.concatenate(versions), np.concatenate(vectors)
+
+
+def _state(connection: sqlite3.Connection) -> tuple[int, str, int]:
+    """The number of changes, the generation and the dimensions."""
+    row = connection.execute("SELECT changes, generation, dimensions FROM kb_state").fetchone()
+    if row is None:
+        raise Damage("kb_state is empty")
+    changes, generation, dimensions = row
+    if not 0 <= of_type(dimensions, int, "the number of dimensions") <= MOST_DIMENSIONS:
+        raise Damage(f"the number of dimensions is {dimensions}")
+    return of_type(changes, int, "the number of changes"), of_type(generation, str, "the generation"), dimensions
+
+
+def _vectors_in(first: object, document: object, blob: object, dimensions: int) -> Floats:
+    """The vectors of a row; `Damage` if they are not whole, or hold what is no finite number."""
+    if not 0 <= of_type(first, int, "the key of a chunk") < LAST_KEY or type(document) is not int:
+        raise Damage(f"the key of a chunk is {first}, of the document {document!r:.60}")
+    data = of_type(blob, bytes, "a vector")
+    if not dimensions or len(data) % (4 * dimensions):
+        raise Damage(f"{len(data):,} bytes are not vectors of {dimensions} dimensions")
+    flat: Floats = np.frombuffer(data, np.float32)
+    # (NaN and infinity make the sum one of them; finite vectors have length 1)
+    if not np.isfinite(flat @ flat):
+        raise Damage("a vector has NaN or infinity")
+    return flat.reshape(-1, dimensions)
 
 
 def _room(count: int) -> int:

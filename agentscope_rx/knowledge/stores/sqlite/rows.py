@@ -6,13 +6,14 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.errors.text import encodable
 from agentscope_rx.knowledge.document import Chunk, Document, Metadata, Scalar, SectionKind
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import Indexed
+from agentscope_rx.knowledge.stores.sqlite.damage import Damage, expecting, of_type
 from agentscope_rx.messages import ImageBlock
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.messages.structured import adapter_of
@@ -72,31 +73,26 @@ def chunks_of(rows: Iterable[Sequence[Any]]) -> dict[int, Chunk]:
         document = documents.get(version)
         if document is None:
             document = documents[version] = document_of(row[8:14])
-        number, text, start, end, page, headings, kind, image = row[:8]
-        chunks[row[-1]] = Chunk(
-            document=document,
-            number=number,
-            text=text,
-            start=start,
-            end=end,
-            page=page,
-            headings=tuple(json.loads(headings)) if headings != "[]" else (),
-            kind=cast("SectionKind", kind),
-            image=None if image is None else _image_of(image),
-        )
+        with expecting(f"a chunk of {document.id!r:.60}"):
+            chunks[row[-1]] = _chunk_of(document, row)
     return chunks
 
 
 def document_of(row: Sequence[Any]) -> Document:
     """The document of a row with the columns `DOCUMENT`."""
     id, title, media_type, digest, size, metadata = row
-    values = cast("Metadata", json.loads(metadata))
-    return Document(id=id, title=title, media_type=media_type, digest=digest, size=size, metadata=values)
+    with expecting(f"the document {id!r:.60}"):
+        for each in (id, title, media_type, digest):
+            of_type(each, str, "a text of it")
+        values = cast("Metadata", of_type(json.loads(metadata), dict, "its metadata"))
+        size = of_type(size, int, "its size")
+        return Document(id=id, title=title, media_type=media_type, digest=digest, size=size, metadata=values)
 
 
 def indexed_of(row: Sequence[Any]) -> Indexed:
     """The document of a row with the columns `DOCUMENT`, then chunks and fingerprint."""
-    return Indexed(document=document_of(row[:6]), chunks=row[6], fingerprint=row[7])
+    chunks, fingerprint = of_type(row[6], int, "a number of chunks"), of_type(row[7], str, "a fingerprint")
+    return Indexed(document=document_of(row[:6]), chunks=chunks, fingerprint=fingerprint)
 
 
 def chunks_by_key(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Chunk]:
@@ -112,6 +108,28 @@ def chunks_by_key(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[i
 def place(found: Found) -> tuple[str, int]:
     """What orders chunks that are equally good."""
     return (found.chunk.document.id, found.chunk.number)
+
+
+def _chunk_of(document: Document, row: Sequence[Any]) -> Chunk:
+    number, text, start, end, page, headings, kind, image = row[:8]
+    for each in (number, start, end, 0 if page is None else page):
+        of_type(each, int, "a position of it")
+    found = [] if headings == "[]" else cast("list[object]", of_type(json.loads(headings), list, "its headings"))
+    above = tuple(of_type(each, str, "a heading of it") for each in found)
+    of_type(text, str, "its text")
+    if kind not in get_args(SectionKind):
+        raise Damage(f"its kind is {kind!r:.60}")
+    return Chunk(
+        document=document,
+        number=number,
+        text=text,
+        start=start,
+        end=end,
+        page=page,
+        headings=above,
+        kind=cast("SectionKind", kind),
+        image=None if image is None else _image_of(image),
+    )
 
 
 def _image_json(image: ImageBlock) -> str:

@@ -13,6 +13,7 @@ from agentscope_rx.errors import KnowledgeStorageError
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.stores.arguments import check_vector
 from agentscope_rx.knowledge.stores.sqlite.conditions import Sql, compiled
+from agentscope_rx.knowledge.stores.sqlite.damage import Damage
 from agentscope_rx.knowledge.stores.sqlite.database import Database
 from agentscope_rx.knowledge.stores.sqlite.matrix import Floats, Ints, Matrix, View, unit
 from agentscope_rx.knowledge.stores.sqlite.rows import chunks_by_key, place
@@ -72,6 +73,8 @@ def matching(
         relevances = words(connection) if terms else {}
         rows = np.flatnonzero(np.isin(view.keys, np.array(list(relevances), np.int64)))
         cosines = dict(zip(view.keys[rows].tolist(), view.cosines(rows, wanted).tolist(), strict=True))
+        if len(cosines) < len(relevances):
+            raise Damage("there are chunks without vectors")
         return _found(connection, list(relevances), lambda key: (cosines[key], relevances[key]))
 
     if vector is not None:

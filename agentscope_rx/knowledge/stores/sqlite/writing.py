@@ -16,6 +16,7 @@ from agentscope_rx.errors import InvalidInputError, KnowledgeFormatError, Knowle
 from agentscope_rx.knowledge.document import Document, EmbeddedChunk
 from agentscope_rx.knowledge.store import Indexed, IndexInfo
 from agentscope_rx.knowledge.stores.arguments import check_batch, check_vector, refuse_other
+from agentscope_rx.knowledge.stores.sqlite.damage import LAST_KEY, MOST_DIMENSIONS, Damage, expecting, of_type
 from agentscope_rx.knowledge.stores.sqlite.database import Database
 from agentscope_rx.knowledge.stores.sqlite.matrix import unit
 from agentscope_rx.knowledge.stores.sqlite.rows import document_values, metadata_values, text_values
@@ -44,8 +45,15 @@ class Staging:
 
 def info_of(connection: sqlite3.Connection) -> IndexInfo | None:
     """What the vectors of the file are made with; None if it was not opened for any yet."""
-    embedding, dimensions = connection.execute("SELECT embedding, dimensions FROM kb_state").fetchone()
-    return None if embedding is None else IndexInfo(embedding=embedding, dimensions=dimensions)
+    row = connection.execute("SELECT embedding, dimensions FROM kb_state").fetchone()
+    if row is None:
+        raise Damage("kb_state is empty")
+    embedding, dimensions = row
+    if embedding is None:
+        return None
+    if not 1 <= of_type(dimensions, int, "the number of dimensions") <= MOST_DIMENSIONS:
+        raise Damage(f"the number of dimensions is {dimensions}")
+    return IndexInfo(embedding=of_type(embedding, str, "the embedding model"), dimensions=dimensions)
 
 
 def set_info(connection: sqlite3.Connection, info: IndexInfo, path: str) -> None:
@@ -74,6 +82,8 @@ def append(connection: sqlite3.Connection, staging: Staging, batch: Sequence[Emb
     if not chunks:
         return
     (first,) = connection.execute("SELECT next_chunk FROM kb_state").fetchone()
+    if not 1 <= of_type(first, int, "the next key of a chunk") < LAST_KEY:
+        raise Damage(f"the next key of a chunk is {first}")
     connection.execute("UPDATE kb_state SET next_chunk = next_chunk + ?", (len(chunks),))
     places = [
         (first + n, staging.key, each.number, each.kind, each.page, each.start, each.end)
@@ -133,7 +143,9 @@ def sweep(database: Database) -> None:
         for key, owner, touched in connection.execute(
             "SELECT key, owner, touched FROM kb_documents WHERE state = ?", (STAGED,)
         ).fetchall():
-            if time.time() - touched > STALE_SECONDS or THIS_MACHINE.has_ended(_process_of(owner)):
+            with expecting("the owner of a staged version"):
+                gone = time.time() - touched > STALE_SECONDS or THIS_MACHINE.has_ended(_process_of(owner))
+            if gone:
                 connection.execute("UPDATE kb_documents SET state = ? WHERE key = ?", (DEAD, key))
     while _swept_some(database):
         pass
