@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -12,6 +12,10 @@ from agentscope_rx.messages.msg import Msg
 
 CITATIONS: Final = "citations"
 """The key in a reply's metadata for its citations."""
+MOST_CITATIONS: Final = 1000
+"""The citations of one message. Metadata comes from others, too: a saved message, a pipeline, a caller."""
+
+_WHOLE = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +53,45 @@ class Citation:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Citation:
-        """The citation from the result of `to_dict`; `TypeError` or `AttributeError` for other values."""
-        headings = tuple(cast("list[str]", values.get("headings", ())))
-        return cls(**{**values, "headings": headings})  # pyright: ignore[reportArgumentType]
+        """The citation from the result of `to_dict`; `InvalidInputError` for other values."""
+        try:
+            headings = tuple(cast("list[str]", values.get("headings", ())))
+            found = cls(**{**values, "headings": headings})  # pyright: ignore[reportArgumentType]
+        except (TypeError, AttributeError) as error:
+            raise InvalidInputError(f"This is no citation: {error}") from error
+        _check(found)
+        return found
 
 
 def citations_of(message: Msg) -> tuple[Citation, ...]:
-    """The citations of a reply, in order of their numbers; () if it has none."""
-    found = message.metadata.get(CITATIONS, ())
+    """The citations of a reply, in order of their numbers; () if it has none. `InvalidInputError` for what is none."""
+    found: object = message.metadata.get(CITATIONS, ())
+    if not isinstance(found, (list, tuple)):
+        raise InvalidInputError(f"metadata[{CITATIONS!r}] of this message must be a list, not {found!r:.60}.")
+    given = cast("Sequence[Mapping[str, object]]", found)
+    if len(given) > MOST_CITATIONS:
+        raise InvalidInputError(
+            f"metadata[{CITATIONS!r}] of this message has {len(given):,} entries; at most {MOST_CITATIONS:,} are read."
+        )
     try:
-        return tuple(Citation.from_dict(cast("Mapping[str, object]", each)) for each in found)
-    except (TypeError, AttributeError) as error:
+        return tuple(map(Citation.from_dict, given))
+    except InvalidInputError as error:
         raise InvalidInputError(f"metadata[{CITATIONS!r}] of this message has no citations: {error}") from error
+
+
+def _check(given: Citation) -> None:
+    """`InvalidInputError` for values of other types, which would fail far from here."""
+    texts = (given.base, given.document, given.title, *given.headings)
+    page = 0 if given.page is None else given.page
+    # (a bool is an int to Python; a number of JSON may be NaN, or have a thousand digits)
+    right = (
+        all(isinstance(each, str) for each in texts)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(
+            type(each) is int and -_WHOLE <= each < _WHOLE
+            for each in (given.number, given.chunk, given.start, given.end, page)
+        )
+        and given.number >= 1
+        and (type(given.score) is float or (type(given.score) is int and -_WHOLE <= given.score < _WHOLE))
+    )
+    if not right:
+        raise InvalidInputError("A citation has texts, whole numbers of 64 bits, a number from 1 on and a score.")

@@ -22,6 +22,10 @@ from agentscope_rx.parts import Part, Where
 
 KEPT = 256
 """How many passages of a conversation can be cited."""
+MOST_ADOPTED = 100_000
+"""A greater number of others is not adopted: it would leave none for the passages of this conversation."""
+_LONGEST = 10_000
+"""The characters of a citation of others that is adopted: it is saved with the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,9 @@ def _read(state: object) -> Numbered:
     try:
         saved = cast("Mapping[str, object]", state)
         pairs = cast("Sequence[tuple[str, Mapping[str, object]]]", saved["passages"])
-        citations = {key: Citation.from_dict(each) for key, each in pairs}
-        return Numbered(int(cast("int", saved["last"])), citations)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        citations = {str(key): Citation.from_dict(each) for key, each in pairs}
+        return Numbered(int(cast("int", saved["last"])), _latest(citations))
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise InvalidInputError(f"The numbers of passages in this conversation cannot be read: {error}") from error
 
 
@@ -73,7 +77,11 @@ def adopt(where: Where, others: Iterable[Citation]) -> None:
 
     def change(before: Numbered) -> tuple[Numbered, None]:
         taken = {each.number for each in before.citations.values()}
-        new = [each for each in given if each.number > before.last and each.number not in taken]
+        new = [
+            each
+            for each in given
+            if before.last < each.number <= MOST_ADOPTED and each.number not in taken and _size(each) <= _LONGEST
+        ]
         if not new:
             return before, None
         citations = {**before.citations, **{f"of another agent: {each.number}": each for each in new}}
@@ -86,6 +94,10 @@ def adopt(where: Where, others: Iterable[Citation]) -> None:
 def known(where: Where) -> dict[int, Citation]:
     """The passages by their numbers."""
     return {each.number: each for each in NUMBERS.get(where).citations.values()}
+
+
+def _size(citation: Citation) -> int:
+    return len(citation.base) + len(citation.document) + len(citation.title) + sum(map(len, citation.headings))
 
 
 def _latest(citations: Mapping[str, Citation]) -> dict[str, Citation]:
