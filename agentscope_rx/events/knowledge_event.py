@@ -6,12 +6,15 @@ Retrieval(found)  PreReasoning  ReasoningChunk ...  PostReasoning  Citation(of t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from agentscope_rx.events.base import Event, register
 from agentscope_rx.messages.citation import Citation
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import ChatUsage
+
+RETRIEVAL_TOOL: Final = "retrieve_knowledge"
+"""The tool by which a model searches knowledge bases."""
 
 
 @register

@@ -4,6 +4,9 @@ marking    in each request the results stand between delimiters with a random nu
            keeps them as they came
 isolation  once a conversation has such a result, sensitive tools need approval, or are refused, until the user speaks
 
+Passages that an agent with `knowledge=` is given before a round count as results of `retrieve_knowledge`: they isolate.
+They are not marked again, because they stand in tags of their own, with the same advice, and are to be cited.
+
 Marking is advice to the model. Isolation is enforced, also in sub-agents, whatever the model has been made to believe.
 """
 
@@ -25,7 +28,9 @@ from agentscope_rx.events import (
     PostReasoningEvent,
     PreCallEvent,
     PreReasoningEvent,
+    RetrievalEvent,
 )
+from agentscope_rx.events.knowledge_event import RETRIEVAL_TOOL
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import shown
@@ -65,7 +70,8 @@ class Taint:
 class UntrustedResults(Hook):
     """Marks results of untrusted tools, and holds sensitive tools back after them.
 
-    `tools` are the untrusted ones; without it all are, except those in `trusted`. `sensitive` are the tools that are
+    `tools` are the untrusted ones; without it all are, except those in `trusted`: "retrieve_knowledge" stands for all
+    passages of a knowledge base, also for those that no tool was called for. `sensitive` are the tools that are
     held back; without it all that are not `read_only`. `then` is what a call of one needs then: the approval of a
     person, or it is refused.
     """
@@ -77,6 +83,7 @@ class UntrustedResults(Hook):
         PreReasoningEvent,
         PostReasoningEvent,
         PostActingEvent,
+        RetrievalEvent,
     )
 
     def __init__(
@@ -153,6 +160,12 @@ class UntrustedResults(Hook):
         assert isinstance(event, PostActingEvent)
         self._own_calls(event.source).discard(event.tool_use.id)
         self._taint(event.source, (event.tool_use.name, *origins(event.result)))
+
+    def on_retrieval(self, event: Event) -> None:
+        """Passages come into the requests of this call; those that a tool has found come with its result."""
+        assert isinstance(event, RetrievalEvent)
+        if event.passages and not event.call_id:
+            self._taint(event.source, (RETRIEVAL_TOOL,))
 
     def _own_calls(self, source: EventSource) -> set[str]:
         return set() if source.parts is None else self._own.setdefault(source.parts, set())

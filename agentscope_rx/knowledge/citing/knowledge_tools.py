@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentscope_rx.errors import AgentScopeError, ToolError
 from agentscope_rx.events import EventSource, RetrievalEvent
+from agentscope_rx.events.knowledge_event import RETRIEVAL_TOOL
 from agentscope_rx.knowledge.citing.numbers import number
 from agentscope_rx.knowledge.citing.retriever import TIMEOUT, Retrieved, Retriever, bases_of
 from agentscope_rx.knowledge.citing.scoping import checked_where, where_of
@@ -122,7 +123,7 @@ def retrieval_tool(
     description = _description(retriever)
     if len(retriever.bases) == 1:
         return FunctionTool(retrieve_knowledge, description=description, read_only=True)
-    return FunctionTool(retrieve_from_bases, name="retrieve_knowledge", description=description, read_only=True)
+    return FunctionTool(retrieve_from_bases, name=RETRIEVAL_TOOL, description=description, read_only=True)
 
 
 def _description(retriever: Retriever) -> str:
