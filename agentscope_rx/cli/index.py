@@ -51,9 +51,7 @@ def add_index(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     index = commands.add_parser("index", help="index the documents of a folder for --knowledge", description=_TEXT)
     index.add_argument("folder", metavar="DIR", help="the folder; hidden files and node_modules are left out")
     index.add_argument("-w", "--watch", action="store_true", help="go on, and index each change, until Ctrl-C")
-    index.add_argument(
-        "--into", metavar="FILE|URL", help="where the index is kept (DIR/.agentscope/knowledge.db); remembered"
-    )
+    index.add_argument("--into", metavar="FILE|URL", help="where the index is kept (DIR/.agentscope/knowledge.db)")
     add_embedding_flag(index)
     index.add_argument("--rebuild", action="store_true", help="index all documents anew")
     patterns = "(repeatable); remembered"
@@ -91,8 +89,10 @@ def _place_of(flags: argparse.Namespace) -> IndexPlace:
     """The place with these flags in the place of what is remembered, which they replace."""
     folder = folder_of(flags.folder)
     known = Settings.of(folder)
-    if flags.into is None and known.into and "://" in known.into:
-        raise ConfigurationError(f"The index is in {clean(known.into)}: if it may go there, add --into URL.")
+    if flags.into is None and known.into:
+        raise ConfigurationError(
+            f"The index is in {clean(known.into)}: if it may go there, add --into {clean(known.into)}."
+        )
     embedding = flags.embedding or known.embedding
     if flags.embedding is None and embedding not in LOCAL:
         raise ConfigurationError(
@@ -101,7 +101,7 @@ def _place_of(flags: argparse.Namespace) -> IndexPlace:
         )
     settings = Settings(
         embedding=embedding,
-        into=known.into if flags.into is None else _absolute(flags.into),
+        into="" if flags.into is None else _absolute(flags.into),
         include=known.include if flags.include is None else tuple(flags.include),
         exclude=known.exclude if flags.exclude is None else tuple(flags.exclude),
     )

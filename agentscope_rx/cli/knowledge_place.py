@@ -6,7 +6,8 @@
 | a .db file, a URL   | this one                           | those that `index` has put there      |
 
 A folder remembers how it was indexed in FOLDER/.agentscope/knowledge.json. It may come from others, so what is
-remembered sends nothing to a server: a URL or a model over HTTP has to be named again. The parts of an index are
+remembered sends nothing to a server and writes to no file elsewhere: a URL, a file of `--into` and a model over HTTP
+have to be named again. The parts of an index are
 imported when they are used: they need the packages of extras.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +27,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.console.wording import clean
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeFormatError
+from agentscope_rx.messages.local_file import read_file
 
 if TYPE_CHECKING:
     from agentscope_rx.knowledge import ChunkStore, Indexer, KnowledgeBase
@@ -35,6 +38,8 @@ T = TypeVar("T")
 OWN_FOLDER: Final = ".agentscope"
 LOCAL: Final = ("static", "multilingual")
 """Embedding models in this process."""
+MOST_SETTINGS: Final = 256 * 1024
+"""The bytes of remembered settings that are read."""
 OVER_HTTP: Final = ("openai", "dashscope")
 FORMS: Final = "static, multilingual, openai:NAME or dashscope:NAME"
 
@@ -51,16 +56,17 @@ class Settings:
     @classmethod
     def of(cls, folder: Path) -> Settings:
         """Those that the folder remembers; the default ones if it was not indexed. `ConfigurationError` for others."""
+        check_own(folder)
         path = folder / OWN_FOLDER / "knowledge.json"
-        try:
-            found: object = json.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
+        if not os.path.lexists(path):
             return cls()
+        try:
+            found: object = json.loads(read_file(path.absolute(), MOST_SETTINGS, str(folder.absolute())))
         except PermissionError as error:
             raise ConfigurationError(f"{clean(str(path))} cannot be read: {error.strerror}.") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(
-                f"{path} cannot be read: {error}. Remove it, and index the folder again."
+                f"{clean(str(path))} cannot be read: {str(error).rstrip('.')}. Remove it, and index the folder again."
             ) from None
         known = cast("dict[str, object]", found) if isinstance(found, dict) else {}
         embedding, into = known.get("embedding"), known.get("into")
@@ -160,6 +166,8 @@ class IndexPlace:
         if file.is_dir():
             path = clean(str(file))
             raise ConfigurationError(f"{path}: it is a folder. Give a file, such as {path}/knowledge.db.")
+        if self.folder is not None and not self.settings.into:
+            check_own(self.folder)
         if not file.parent.is_dir():
             if self.folder is None or self.settings.into:
                 raise ConfigurationError(f"{clean(str(file.parent))}: there is no such folder.")
@@ -169,6 +177,21 @@ class IndexPlace:
                 what = f"{clean(str(file.parent))} cannot be made: {error.strerror or error}."
                 raise ConfigurationError(f"{what} Keep the index elsewhere with --into FILE.") from None
         return SqliteChunkStore(file)
+
+
+def check_own(folder: Path) -> None:
+    """`ConfigurationError` if what the index of this folder is kept in is a link, a pipe or a device.
+
+    The folder may come from others: through a link an index elsewhere would be written to.
+    """
+    own = folder / OWN_FOLDER
+    names = [own / f"knowledge.{end}" for end in ("json", "db", "db-wal", "db-shm", "db-journal")]
+    for path in (own, *names):
+        if path.is_symlink() or (path != own and path.exists() and not path.is_file()):
+            raise ConfigurationError(
+                f"{clean(str(path))} is a link, or no file: the index of a folder is kept in files of its own. Remove "
+                "it, or keep the index elsewhere with --into FILE."
+            )
 
 
 def folder_of(name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -147,11 +148,34 @@ def test_remembered_flags_that_are_damaged(capsys: Captured, folder: Path, text:
 def test_an_index_elsewhere(capsys: Captured, folder: Path) -> None:
     out, err = indexed(capsys, "--into", "my.db")
     assert f"in {folder}/my.db" in out and "--knowledge" in err
-    assert indexed(capsys)[0].startswith("2 documents: 2 unchanged")
+    assert indexed(capsys, "--into", "my.db")[0].startswith("2 documents: 2 unchanged")
+    # what is remembered may come from others: nothing is written elsewhere because of it
+    assert main(["index", "docs"]) == 2
+    assert f"add --into {folder}/my.db" in capsys.readouterr().err
     assert main(["search", "docs", "ticket"]) == 2
     assert "give that in place of the folder" in capsys.readouterr().err
     assert main(["search", "my.db", "ticket"]) == 0
     assert "zoo.md" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [".agentscope", "knowledge.json", "knowledge.db", "knowledge.db-wal"])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe"])
+def test_an_index_that_leads_elsewhere(capsys: Captured, folder: Path, name: str, kind: str) -> None:
+    own = folder / "docs" / ".agentscope"
+    path = own if name == own.name else own / name
+    path.parent.mkdir(exist_ok=True)
+    target = folder / "elsewhere"
+    if kind == "link":
+        target.mkdir() if path == own else target.write_text("theirs")
+    if kind == "pipe" and path != own:
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    for command in (["index", "docs"], ["search", "docs", "ticket"]):
+        assert main(command) == 2
+        assert "kept in files of its own" in capsys.readouterr().err
+    assert not target.is_file() or target.read_text() == "theirs"
+    assert not target.is_dir() or not list(target.iterdir())
 
 
 def test_search_prints_passages(capsys: Captured, folder: Path) -> None:
