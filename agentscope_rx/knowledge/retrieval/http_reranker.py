@@ -34,6 +34,8 @@ _DEFAULTS: Final[Mapping[RerankApi, tuple[str, str]]] = {
     "jina": ("https://api.jina.ai/v1", "JINA_API_KEY"),
 }
 _PATH: Final = "/rerank"
+_GREATEST: Final = 1e300
+"""A greater score is none that a model gives."""
 _DASHSCOPE_PATH: Final = "/services/rerank/text-rerank/text-rerank"
 _CONFIG: Final = ExecutionConfig(timeout=10.0, total_timeout=30.0)
 
@@ -105,6 +107,8 @@ class HttpReranker(Reranker):
             index, score = item.get("index"), item.get(field)
             if type(index) is not int or not 0 <= index < count or index in scores or not is_number(score):
                 raise malformed(f"a result needs an index below {count}, each once, and a {field}", item)
+            if not -_GREATEST <= score <= _GREATEST:
+                raise malformed(f"a {field} must be a finite number", item)
             scores[index] = float(score)
         if len(scores) != count:
             raise malformed(f"{count} passages were sent, but there are {len(scores)} scores", answer)

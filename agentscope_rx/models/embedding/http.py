@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from math import inf, isfinite
 from typing import cast
 
 from agentscope_rx.messages import ImageBlock, Msg, VideoBlock
@@ -80,8 +81,10 @@ class HttpEmbeddingModel(EmbeddingModel):
 def vectors_in(items: Sequence[JsonObject], index: str) -> tuple[Vector, ...]:
     """The `embedding` of each item, ordered by the field `index` if present."""
     # an answer may list its items in any order
-    placed = sorted(enumerate(items), key=lambda at: integer(at[1], index) if index in at[1] else at[0])
-    return tuple(_vector(item) for _, item in placed)
+    placed = {integer(item, index) if index in item else place: item for place, item in enumerate(items)}
+    if len(placed) != len(items):
+        raise malformed(f"two vectors have the same {index!r}", items[0])
+    return tuple(_vector(placed[place]) for place in sorted(placed))
 
 
 def _vector(item: JsonObject) -> Vector:
@@ -89,7 +92,13 @@ def _vector(item: JsonObject) -> Vector:
     numbers = cast("list[object]", found) if isinstance(found, list) else []
     if not numbers or not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in numbers):
         raise malformed("'embedding' must be a list of numbers", item)
-    return tuple(map(float, cast("list[float]", numbers)))
+    try:
+        vector = tuple(map(float, cast("list[float]", numbers)))
+    except OverflowError:
+        vector = (inf,)
+    if not all(map(isfinite, vector)):
+        raise malformed("'embedding' must be a list of finite numbers", item)
+    return vector
 
 
 def _object(answer: object) -> JsonObject:

@@ -58,8 +58,11 @@ def test_what_is_on_the_wire(api: str):
 
 @pytest.mark.parametrize(
     "results",
-    [None, [], "x", RESULTS[:2], [*RESULTS, RESULTS[0]], [*RESULTS[:2], {"index": 7, "relevance_score": 1}], [{}]],
-    ids=range(7),
+    [
+        *(None, [], "x", RESULTS[:2], [*RESULTS, RESULTS[0]], [*RESULTS[:2], {"index": 7, "relevance_score": 1}], [{}]),
+        *([*RESULTS[:2], {"index": 1, "relevance_score": score}] for score in (10**400, -(10**301), float("nan"))),
+    ],
+    ids=range(10),
 )
 def test_answers_without_a_score_for_each_passage(results: Any):
     with JsonServer(lambda path, body: {"results": results}) as server, pytest.raises(ProtocolError):
