@@ -45,6 +45,8 @@ class Excluding:
 Condition: TypeAlias = Scalar | Sequence[Scalar] | Between | Prefix | Excluding
 Where: TypeAlias = Mapping[str, Condition]
 
+MOST_CONDITIONS = 256
+"""The conditions of one search: databases take expressions of a limited depth."""
 FIELDS = ("document_id", "title", "media_type", "page", "section")
 """What every chunk has, beside the metadata of its document."""
 
@@ -55,7 +57,10 @@ def check_where(where: object) -> Where | None:
         return None
     if not isinstance(where, Mapping):
         raise InvalidInputError(f"where takes conditions by name, such as {{'language': 'en'}}, not {where!r:.60}.")
-    for name, condition in cast("Mapping[object, object]", where).items():
+    given = cast("Mapping[object, object]", where)
+    if len(given) > MOST_CONDITIONS:
+        raise InvalidInputError(f"where takes at most {MOST_CONDITIONS} conditions, not {len(given):,}.")
+    for name, condition in given.items():
         if not isinstance(name, str) or not _is_condition(condition):
             raise InvalidInputError(
                 f"where[{name!r:.60}] must be a value, a list of values, Between, Prefix or Excluding, "

@@ -35,14 +35,16 @@ def check_text(text: object) -> str:
     return text
 
 
-def check_vector(vector: Sequence[float], dimensions: int) -> Sequence[float]:
+def check_vector(vector: Sequence[float], dimensions: int | None = None) -> Sequence[float]:
     """A vector of so many finite numbers; one of zeros is like nothing, and has similarity 0 to everything."""
-    if isinstance(vector, (str, bytes)) or len(vector) != dimensions:
+    if isinstance(vector, (str, bytes)) or not hasattr(vector, "__len__"):
+        raise InvalidInputError(f"A vector is a sequence of numbers, not {vector!r:.60}.")
+    if dimensions is not None and len(vector) != dimensions:
         raise InvalidInputError(f"The vectors of this store have {dimensions} dimensions, not {len(vector)}.")
     try:
         finite = all(map(isfinite, vector))
-    except TypeError:
-        raise InvalidInputError("A vector holds numbers.") from None
+    except (TypeError, OverflowError):
+        raise InvalidInputError("A vector holds numbers, of the size of a float.") from None
     if not finite:
         raise InvalidInputError("A vector holds finite numbers; this one has NaN or infinity.")
     return vector

@@ -116,7 +116,7 @@ class SqliteChunkStore(ChunkStore):
         def find() -> tuple[Found, ...]:
             check_where(where)
             most = min(check_limit(limit), _MOST)
-            check_vector(vector, len(vector))
+            check_vector(vector)
             return search.nearest(self._database, self._matrix, vector, most, where)
 
         return self._work(find)
@@ -128,7 +128,7 @@ class SqliteChunkStore(ChunkStore):
             check_where(where)
             most = min(check_limit(limit), _MOST)
             if vector is not None:
-                check_vector(vector, len(vector))
+                check_vector(vector)
             return search.matching(self._database, self._matrix, check_text(text), most, where, vector)
 
         return self._work(find)
