@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal, get_args
 
 from agentscope_rx.errors import ConfigurationError
@@ -25,6 +25,7 @@ from agentscope_rx.events import (
     CitationEvent,
     ErrorEvent,
     Event,
+    EventSource,
     InputEvent,
     PostCallEvent,
     PreCallEvent,
@@ -61,7 +62,7 @@ from agentscope_rx.tools.background import BACKGROUND
 KnowledgeMode = Literal["generic", "agentic", "both", "none"]
 
 _RUNS = 4096
-"""Runs whose passages are kept: a disposed run sends no last event."""
+"""Runs whose state is kept: one that is disposed of at its very end leaves what it has cited."""
 _QUESTION = 4000
 """The characters of a question that are searched for."""
 
@@ -203,6 +204,11 @@ class KnowledgeHook(Hook):
             return None
         return request.history.pipe(concat_map(partial(self._retrieve, request, call)))
 
+    def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
+        """Nothing: the run has ended, also if it was disposed of, and its passages are given up."""
+        self._calls.pop(source.run_id, None)
+        return ()
+
     # --- the question -------------------------------------------------------------------------------------------------
 
     def _take(self, event: InputEvent) -> None:
@@ -254,7 +260,10 @@ class KnowledgeHook(Hook):
         shown = dict(zip((each.number for each in citations), zip(citations, passages, strict=True), strict=True))
         call.shown = {**shown, **{key: each for key, each in call.shown.items() if key not in shown}}
         if call.shown:
-            call.message = passages_message(self._fitting(call), self._explanation, images=call.images)
+            kept = self._fitting(call)
+            # (what has no room now never has: what is found later stands before it)
+            call.shown = dict(islice(call.shown.items(), len(kept)))
+            call.message = passages_message(kept, self._explanation, images=call.images)
         return RetrievalEvent(
             source=request.source,
             question=question,

@@ -14,9 +14,9 @@ from agentscope_rx.events import ErrorEvent, RetrievalEvent, fold
 from agentscope_rx.knowledge import KnowledgeHook
 from agentscope_rx.messages import GenerateReason
 from agentscope_rx.reactive import Flow, throw, timer
-from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
+from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, remembered
-from tests.knowledge.citing.parts import Rewrites, Told, agent, events_of, knowledge_in
+from tests.knowledge.citing.parts import Rewrites, Told, agent, events_of, knowledge_in, passage
 
 
 @tool
@@ -204,3 +204,34 @@ def test_the_state_of_ended_runs_is_given_up():
     with pytest.raises(KnowledgeError):
         run_virtual(friday.call("fail"))
     assert not hook._calls
+
+
+def test_the_state_of_a_disposed_run_is_given_up():
+    hook = KnowledgeHook(Told("A"))
+    friday = agent(ScriptedModel([Delay(60), "ok"]), hooks=[hook])
+
+    async def main() -> None:
+        running = friday.stream("?").subscribe(lambda event: None)
+        await asyncio.sleep(1)
+        assert hook._calls
+        running.dispose()
+        await friday.idle()
+        assert not hook._calls
+
+    run_virtual(main())
+
+
+def test_passages_without_room_are_given_up():
+    hook = KnowledgeHook(Told(find=lambda query: [passage(f"{query} " * 100, document=query)]), max_characters=1_000)
+    friday = agent(ScriptedModel(*[call("wait", seconds=2)] * 20, "ok"), hooks=[hook], tools=[wait], max_iters=30)
+
+    async def main() -> None:
+        handle = friday.start("question")
+        for number in range(15):
+            await asyncio.sleep(2)
+            handle.enqueue(f"question {number}")
+            (kept,) = (each.shown for each in hook._calls.values())
+            assert 1 <= len(kept) <= 2
+        await handle.result()
+
+    run_virtual(main())
