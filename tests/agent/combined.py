@@ -47,6 +47,7 @@ from agentscope_rx.testing import Delay, ScriptedModel, ScriptedRequest
 from agentscope_rx.tools import ask_user
 from agentscope_rx.tools.questions import answer_question
 from agentscope_rx.workspace import WorkspaceContextHook
+from tests.agent.knowing import LOOKUP, Reading
 from tests.soak.actors import assert_whole
 
 SECRET = "hunter2"
@@ -54,12 +55,13 @@ SECRET = "hunter2"
 REFUSED = "poem"
 """Input with this word is stopped beside the model."""
 WORDS = "word " * 120
+USED = ChatResponse(usage=ChatUsage(input_tokens=300, output_tokens=10))
 
 
 class Chance:
     """What the model says next."""
 
-    favourites: tuple[str, ...] = ("look", "look", "look", "fetch", "read_result")
+    favourites: tuple[str, ...] = ("look", "look", "look", "fetch", "read_result", "retrieve_knowledge")
 
     def __init__(self, random: Random, ids: count[int]) -> None:
         self.random = random
@@ -69,6 +71,9 @@ class Chance:
     def answer(self, request: ScriptedRequest) -> object:
         random = self.random
         prompt = request.messages[-1].text
+        if "</question>" in prompt:
+            queries = '{"queries": ["one thing", "another"]}'
+            return [Delay(random.random()), random.choice((queries, queries, "none")), USED]
         if "</conversation>" in prompt:
             self.summaries.append(prompt)
             return self._summary(random)
@@ -79,7 +84,8 @@ class Chance:
         if kind < 0.08:
             error = ContextOverflowError("maximum context length is 1500 tokens, resulted in 1900 tokens", status=400)
             return [*(["I begin "] if kind < 0.06 else []), error]
-        words = [Delay(random.random()), "The pass", "word is hun", Delay(0.2), "ter2, ", "he said."]
+        cited = random.choice(("", "", f" [{random.randrange(1, 9)}]"))
+        words = [Delay(random.random()), "The pass", "word is hun", Delay(0.2), "ter2, ", f"he said{cited}."]
         if kind < 0.35 or not request.tools:
             return [*words, used]
         names = [each.name for each in request.tools]
@@ -110,6 +116,8 @@ class Chance:
             arguments = {"number": random.choice((1, "none"))}
         elif name == "load_skill":
             arguments = {"name": "walk"}
+        elif name == "retrieve_knowledge":
+            arguments = {"query": LOOKUP}
         return ToolUseBlock(f"c{next(self.ids)}", name, arguments)
 
 
@@ -161,6 +169,7 @@ class Combined:
         self.session = InMemorySession()
         self.originals: dict[str, Msg] = {}
         self.ended: list[str] = []
+        self.reading = Reading(seed)
         self.agent = self.make()
 
     # --- the agent ----------------------------------------------------------------------------------------------------
@@ -252,6 +261,7 @@ class Combined:
             self.compaction(random),
         ]
         hooks = [*required, *(each for each in optional if random.random() < 0.7), *self.more_hooks(random)]
+        hooks += self.reading.hooks(random) if random.random() < 0.7 else []
         random.shuffle(hooks)
         planned = random.random() < 0.3
         return ReActAgent(
@@ -315,6 +325,7 @@ class Combined:
         if saved is not None and "memory" in saved.lists:
             assert [Msg.from_dict(item) for item in saved.lists["memory"]] == messages
             assert saved.values["state"]["run"] is None
+        self.reading.check(messages, saved, self.chance.summaries)
         self._check_requests()
 
     def _check_message(self, message: Msg) -> None:
@@ -329,6 +340,7 @@ class Combined:
         assert isinstance(model, ScriptedModel)
         for request in model.requests:
             expected: set[str] = set()
+            self.reading.check_requests(request.messages)
             for message in results_first(request.messages):
                 for result in message.tool_results:
                     assert result.id in expected, f"a result without its call: {result.id}"
@@ -367,4 +379,5 @@ class Combined:
         expected = [changed.get(each.id, each) for each in before]
         differ = [pair for pair in zip(after, expected, strict=False) if pair[0] != pair[1]]
         assert not differ, (brief(differ[0]), [e.type for e in events])
+        self.reading.check_events(events)
         self.check_shown(events)

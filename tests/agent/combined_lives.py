@@ -10,6 +10,7 @@ from pathlib import Path
 from agentscope_rx import InMemorySession
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.events import Event
+from agentscope_rx.knowledge.citing.numbers import known
 from agentscope_rx.reactive import Overflow
 from agentscope_rx.tracing import instrument, uninstrument
 from tests.agent.combined import REFUSED, Combined
@@ -138,6 +139,7 @@ async def reload(world: Combined) -> None:
     await world.begin()
     assert list(world.agent.memory.messages) == list(old.memory.messages)
     assert await world.agent.pending_calls() == pending
+    assert known(world.agent.conversation()) == known(old.conversation())
     if saved is not None:
         assert await world.session.load_all("k") == saved
 
@@ -216,4 +218,5 @@ async def _live(world: Combined, actions: Sequence[Callable[[Combined], Awaitabl
             error.add_note(f"seed {world.seed}, step {step}: {action.__name__}")
             raise
     await world.settle()
+    world.reading.check_idle()
     return world.ended

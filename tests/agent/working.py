@@ -27,7 +27,10 @@ LABELS = ("one", "two", "three", "helper-1", "middle-1")
 class WorkingChance(Chance):
     """A model that also starts sub-agents, and uses the jobs of which it has read."""
 
-    favourites = ("look", "fetch", "build", "steps", "steps", "agent_spawn", "agent_spawn", "agent_send")
+    favourites = (
+        *("look", "fetch", "build", "steps", "steps", "agent_spawn", "agent_spawn", "agent_send"),
+        "retrieve_knowledge",
+    )
 
     def answer(self, request: object) -> object:
         texts = cast("Sequence[Msg]", request.messages)  # type: ignore[attr-defined]
