@@ -36,6 +36,7 @@ from agentscope_rx.reactive import (
     iterate_on_worker,
     just,
     map_at_most,
+    on_worker,
     then,
     throw,
 )
@@ -262,4 +263,6 @@ class FolderRun:
         pieces = [gone[at : at + REMOVED_AT_ONCE] for at in range(0, len(gone), REMOVED_AT_ONCE)]
         store = self.job.pipeline.store
         removing = [defer(partial(store.remove, piece)).pipe(concat_map(removed)) for piece in pieces]
-        return concat(just(self.tally.begin_phase("removing")), *removing)
+        # (a folder that is away now, such as a drive, has taken no document with it)
+        there = on_worker(self.job.walk.check, ENGINE_WORKERS).pipe(then(empty))
+        return concat(just(self.tally.begin_phase("removing")), there, *removing)

@@ -91,9 +91,7 @@ class FolderWalk:
 
         `InvalidInputError` if there is no such folder, `KnowledgeError` if it cannot be read.
         """
-        if not self.root.is_dir():
-            what = "is no folder" if self.root.exists() else "does not exist"
-            raise InvalidInputError(f"{self.root} {what}: give a folder with documents.")
+        self.check()
         contents = FolderContents()
         seen = 0
         folders: list[tuple[str, ...]] = [()]
@@ -109,6 +107,12 @@ class FolderWalk:
             folders += reversed(below)
         contents.files = dict(sorted(contents.files.items()))
         yield contents
+
+    def check(self) -> None:
+        """`InvalidInputError` if there is no such folder."""
+        if not self.root.is_dir():
+            what = "is no folder" if self.root.exists() else "does not exist"
+            raise InvalidInputError(f"{self.root} {what}: give a folder with documents.")
 
     def concerns(self, path: str) -> bool:
         """True if a change of this path may be one of a document."""

@@ -248,6 +248,24 @@ def test_a_file_that_vanishes_is_gone(tmp_path: Path):
     assert counts(report) == {"found": 1, "done": 1, "removed": 1} and ids(store) == ["a.txt"]
 
 
+def test_a_folder_that_goes_away_takes_no_document_with_it(tmp_path: Path):
+    folder = write(tmp_path / "docs", a="one", b="two", c="three")
+    store = InMemoryChunkStore()
+    indexer(store).folder(folder).run()
+
+    class Leaving(LineReader):
+        fingerprint = "other"
+
+        def read(self, source):  # type: ignore[no-untyped-def]
+            if folder.exists():
+                folder.rename(tmp_path / "away")
+            return super().read(source)
+
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        indexer(store, readers=[Leaving()], max_concurrency=1).folder(folder).run()
+    assert ids(store) == ["a.txt", "b.txt", "c.txt"]
+
+
 def test_a_document_without_text_is_done(tmp_path: Path):
     write(tmp_path, a="", b=" \n")
     report = indexer().folder(tmp_path).run()
