@@ -30,7 +30,8 @@ class NoticeRequest(HasSource):
     """A run before a model request, or before its PostCallEvent. Everything is read-only.
 
     `history` is a cold flow of one value: the memory now. `model` is the model that is asked, None at the end of a run
-    of an agent without one; `reply` is that of the run, as hooks have left it, None before its end.
+    of an agent without one; `reply` is that of the run, as hooks have left it, None before its end. `limit_reached` is
+    true before a summary that a limit has brought about: its time and tokens are short.
     """
 
     before: Literal["round", "summary", "end"]
@@ -39,6 +40,7 @@ class NoticeRequest(HasSource):
     model: ChatModel | None = None
     iteration: int = 0
     reply: Msg | None = None
+    limit_reached: bool = False
 
 
 NoticeAnswer = Observable[Event] | Awaitable[Event | None] | Event | None

@@ -13,7 +13,13 @@ from agentscope_rx.reactive import defer, just, tail
 
 
 def notices_before(
-    agent: ReActCore, run: Run, before: Literal["round", "summary"], stage: Stage, *, limited: bool = True
+    agent: ReActCore,
+    run: Run,
+    before: Literal["round", "summary"],
+    stage: Stage,
+    *,
+    limited: bool = True,
+    limit_reached: bool = False,
 ) -> Stage:
     """Ask the hooks, then the stage. They are asked outside of the operators around it.
 
@@ -25,7 +31,12 @@ def notices_before(
 
     def ask() -> Stage:
         request = NoticeRequest(
-            before=before, source=run.source, history=run.history(), model=agent.model, iteration=run.iteration
+            before=before,
+            source=run.source,
+            history=run.history(),
+            model=agent.model,
+            iteration=run.iteration,
+            limit_reached=limit_reached,
         )
         return noticed(run, request, partial(unless_over, agent, run, stage, limited=limited))
 

@@ -65,7 +65,7 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
         # calls are closed when the hooks have been asked
         stage = defer(begin) if compacting or run.hooks.noticing or probes is not None else begin()
     if run.hooks.noticing:
-        stage = notices_before(agent, run, "summary", stage, limited=False)
+        stage = notices_before(agent, run, "summary", stage, limited=False, limit_reached=which is not None)
     if compacting:
         stage = compact_before(agent, run, _compacting(agent, run, "round"), stage, limited=False)
     return stage if probes is None else probed_stage(agent, probes, run, "summarizing", stage)

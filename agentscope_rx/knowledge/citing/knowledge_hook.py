@@ -200,7 +200,7 @@ class KnowledgeHook(Hook):
         call = self._call(request)
         known = None if request.model is None else request.model.capabilities
         call.images = known is not None and known.images
-        if call.retrieved or self.mode == "agentic":
+        if call.retrieved or self.mode == "agentic" or request.limit_reached:
             return None
         return request.history.pipe(concat_map(partial(self._retrieve, request, call)))
 

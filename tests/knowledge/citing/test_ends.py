@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import ReActAgent, tool
+from agentscope_rx import ReActAgent, UsageLimits, tool
 from agentscope_rx.errors import KnowledgeError, KnowledgeTimeoutError
 from agentscope_rx.events import ErrorEvent, RetrievalEvent, fold
 from agentscope_rx.knowledge import KnowledgeHook
@@ -195,6 +195,16 @@ def test_a_base_that_answers_wrongly_fails_nothing():
     friday = agent(ScriptedModel("ok"), hooks=[KnowledgeHook(Broken(), on_error=seen.append)])
     found = retrieval_of(events_of(friday))
     assert "a fault of code" in found.error_text and [type(each) for each in seen] == [TypeError]
+
+
+def test_the_summary_at_a_deadline_waits_for_no_base():
+    docs = Told("A", before=lambda query: timer(60))
+    limits = UsageLimits(deadline=30, summary_reserve=5, on_limit="summary")
+    friday = agent(ScriptedModel("so far"), limits=limits, hooks=[KnowledgeHook(docs, timeout=None)])
+    reply = run_virtual(friday.call("?"))
+    assert reply.text == "so far" and reply.generate_reason is GenerateReason.LIMIT_REACHED
+    assert docs.asked == ["?"]
+    assert_clean(friday)
 
 
 def test_the_state_of_ended_runs_is_given_up():
