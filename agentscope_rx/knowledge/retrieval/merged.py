@@ -83,9 +83,10 @@ class MergedKnowledge(Knowledge):
         check_one_of("on_error", on_error, ("report", "fail"), optional=False)
         check_seconds("timeout", timeout, optional=True)
         check_count("max_concurrency", max_concurrency)
-        self.bases: tuple[Knowledge, ...] = tuple(bases)
-        if not self.bases or not all(isinstance(each, Knowledge) for each in self.bases):  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_list = isinstance(bases, Sequence) and bases  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_list or not all(isinstance(each, Knowledge) for each in bases):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"MergedKnowledge takes a list of Knowledge, at least one, not {bases!r:.100}.")
+        self.bases: tuple[Knowledge, ...] = tuple(bases)
         check_names(self.bases)
         self.name = name
         self.description: str = description or "\n".join(

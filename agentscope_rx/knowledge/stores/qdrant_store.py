@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 COLLECTION = "knowledge"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_SERVER = re.compile(r"[\w.-]+:\d+/?|(?!https?://)[a-z]+://.*", re.I | re.S)
+"""A server without http://, which would be taken for a folder."""
 _PAGE = 256
 
 
@@ -147,6 +149,9 @@ def _client_of(place: Place, api_key: str | None, timeout: float) -> tuple[str, 
         raise ConfigurationError("QdrantChunkStore needs the URL of a server, the path of a folder or ':memory:'.")
     if text == ":memory:":
         return "memory", lambda: AsyncQdrantClient(":memory:")
+    if _SERVER.fullmatch(text):
+        # (without it, as below)
+        raise ConfigurationError("This is no folder. Give a Qdrant server with http://, as 'http://localhost:6333'.")
     if not text.lower().startswith(("http://", "https://")):
         # (a program that changes its working folder goes on with the same one)
         path = abspath(expanduser(text))

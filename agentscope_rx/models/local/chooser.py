@@ -30,6 +30,11 @@ def choose(request: str, tools: Sequence[ToolSchema]) -> ToolSchema | None:
     return tools[scores.index(best)] if best else None
 
 
+def has_path(request: str) -> bool:
+    """True for a request that names a file."""
+    return any(_PATH.fullmatch(word) for word in _WORD.findall(request))
+
+
 def candidates(request: str, tool: ToolSchema) -> list[str]:
     """Candidates for arguments: the request's quotations, else paths, else names, else words not in the tool's text."""
     known = _stems(tool_text(tool))

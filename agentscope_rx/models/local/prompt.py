@@ -11,7 +11,15 @@ from textwrap import shorten
 from typing import Any
 
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock
-from agentscope_rx.models.local.chooser import MAX_LINES, best_lines, candidates, choose, properties, tool_text
+from agentscope_rx.models.local.chooser import (
+    MAX_LINES,
+    best_lines,
+    candidates,
+    choose,
+    has_path,
+    properties,
+    tool_text,
+)
 from agentscope_rx.models.options import ToolChoice, ToolSchema
 
 CANNOT = "I cannot answer that"
@@ -20,6 +28,8 @@ MAX_LINE = 300
 _WHO = "You are a helpful assistant."
 # line numbers of file readers, and characters that a grammar cannot contain
 _DROPPED = re.compile(r"^\s*\d+\t|[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+# passages of a knowledge base: their numbers and texts
+_PASSAGE = re.compile(r'^<passage number="(\d+)"[^>\n]*>\n(.*?)\n</passage>$', re.M | re.S)
 _OWN_FORM = {"enum", "const", "pattern", "format", "minLength", "maxLength"}
 _SAMPLE = ("The river is long.\nIt flows into lake Miro.\n\nInto which lake does it flow?", "It flows into lake Miro.")
 
@@ -41,6 +51,12 @@ def next_turn(messages: Sequence[Msg], tools: Sequence[ToolSchema], choice: Tool
     request = messages[at].text if messages else ""
     results = [result for message in messages[at:] for result in message.tool_results]
     mode = choice.mode if choice is not None else "auto"
+    if mode in ("auto", "none") and not results and not has_path(request):
+        passages = [line for each in messages[:at] if each.role is MsgRole.USER for line in _passages(each.text)]
+        best = best_lines(request, "", passages)
+        # (a request of function words alone has all lines as one: it is no question about them)
+        if best and best[0] in passages:
+            return _quotation(request, best)
     if mode in ("required", "specific") or (mode == "auto" and tools and not results):
         named = [tool for tool in tools if choice is not None and tool.name == choice.tool]
         tool = choose(request, named or tools) or (None if mode == "auto" else (named or tools)[0])
@@ -89,11 +105,25 @@ def _answer(request: str, used: str, result: ToolResultBlock) -> Turn:
     best = best_lines(request, used, lines)
     if not best:
         return Turn(reply=f"{CANNOT}: I found no line about it in what {result.name} gave.")
+    return _quotation(request, best)
+
+
+def _quotation(request: str, best: Sequence[str]) -> Turn:
     sample = (Msg.system(f"{_WHO} Answer with a line from the text."), Msg.user(_SAMPLE[0]), Msg.assistant(_SAMPLE[1]))
     return Turn((*sample, Msg.user("\n".join([*best, "", request]))), lines=tuple(best))
 
 
 def _lines(result: ToolResultBlock) -> list[str]:
     """The lines of a result that can be quoted, each shortened to `MAX_LINE`."""
-    plain = (shorten(_DROPPED.sub("", line), MAX_LINE) for line in result.text.splitlines())
+    return _passages(result.text) or _quotable(result.text)
+
+
+def _passages(text: str) -> list[str]:
+    """The lines of the passages in a text, each with the number of its passage; headings answer nothing."""
+    found = ((number, _quotable(passage)) for number, passage in _PASSAGE.findall(text))
+    return [f"{line} [{number}]" for number, lines in found for line in lines if not line.startswith("#")]
+
+
+def _quotable(text: str) -> list[str]:
+    plain = (shorten(_DROPPED.sub("", line), MAX_LINE) for line in text.splitlines())
     return [line for line in plain if line]

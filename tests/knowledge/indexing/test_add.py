@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentscope_rx.errors import DamagedDocumentError, DocumentError, InvalidInputError, UnsupportedDocumentError
-from agentscope_rx.knowledge import Document, DocumentSource, InMemoryChunkStore, KnowledgeBase
+from agentscope_rx.errors import (
+    ConfigurationError,
+    DamagedDocumentError,
+    DocumentError,
+    InvalidInputError,
+    UnsupportedDocumentError,
+)
+from agentscope_rx.knowledge import Document, DocumentSource, Indexer, InMemoryChunkStore, KnowledgeBase, TokenChunker
 from tests.knowledge.indexing.parts import WordEmbedding, ids, indexer, texts, write
 
 
@@ -53,7 +60,7 @@ def test_failures(tmp_path: Path):
         index.add(tmp_path / "bad.txt").run()
     with pytest.raises(DocumentError, match="no such file"):
         index.add(tmp_path / "none.txt").run()
-    with pytest.raises(DocumentError, match="folder"):
+    with pytest.raises(DocumentError, match=r"Indexer\(base\)\.folder"):
         index.add(tmp_path).run()
     with pytest.raises(UnsupportedDocumentError, match=r"\.xyz"):
         index.add(tmp_path / "a.xyz").run()
@@ -65,6 +72,21 @@ def test_failures(tmp_path: Path):
 def test_what_is_no_document(given: object):
     with pytest.raises(InvalidInputError, match="no document"):
         indexer().add(given).run()  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_file_is_no_text(tmp_path: Path):
+    write(tmp_path, a="text")
+    for name in (tmp_path / "a.txt", tmp_path):
+        with pytest.raises(InvalidInputError, match="is the name of a file or folder"):
+            indexer(InMemoryChunkStore()).add([str(name)]).run()
+    report = indexer(InMemoryChunkStore()).add({"names": str(tmp_path), "long": "x" * 10_000, "null": "a\0b"}).run()
+    assert report.done == 3
+
+
+@pytest.mark.parametrize("parts", [{"readers": "pdf"}, {"readers": [str]}, {"chunker": TokenChunker}])
+def test_parts_of_other_kinds(parts: dict[str, Any]):
+    with pytest.raises(ConfigurationError, match="such as"):
+        Indexer(InMemoryChunkStore(), WordEmbedding(), **parts)
 
 
 def test_the_same_id_twice():

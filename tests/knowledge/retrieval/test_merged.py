@@ -180,7 +180,7 @@ def test_invalid_input(given: Any):
 
 
 def test_invalid_bases():
-    for bases in ([], ["x"], [base("a"), base("a")]):
+    for bases in ([], ["x"], [base("a"), base("a")], base("a"), None):
         with pytest.raises(ConfigurationError):
             MergedKnowledge(bases)  # pyright: ignore
     assert both().retrieve(" ").run() == ()

@@ -260,7 +260,7 @@ def test_a_search_ends_while_documents_change_all_the_time(monkeypatch: pytest.M
 # (the client leaves its lock file open when it is refused)
 @pytest.mark.filterwarnings("ignore:.*lock.*:pytest.PytestUnraisableExceptionWarning")
 def test_what_it_refuses(home: Path):
-    for place in ("", " ", "http://u:s3cret@h:port"):
+    for place in ("", " ", "http://u:s3cret@h:port", "localhost:6333", "grpc://u:s3cret@h"):
         with pytest.raises(ConfigurationError) as caught:
             QdrantChunkStore(place)
         assert "s3cret" not in str(caught.value)
