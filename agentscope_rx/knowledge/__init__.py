@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeHook, KnowledgeMode
     from agentscope_rx.knowledge.citing.knowledge_tools import knowledge_tools
     from agentscope_rx.knowledge.citing.scoping import KnowledgeScope
+    from agentscope_rx.knowledge.indexing.file_changes import FileChanges
     from agentscope_rx.knowledge.indexing.index_progress import IndexProgress
     from agentscope_rx.knowledge.indexing.indexer import Indexer
     from agentscope_rx.knowledge.readers.csv_file import CsvReader
@@ -61,6 +62,7 @@ _LAZY: dict[str, str] = {
     "HttpReranker": "agentscope_rx.knowledge.retrieval.http_reranker",
     "ImageReader": "agentscope_rx.knowledge.readers.image",
     "InMemoryChunkStore": "agentscope_rx.knowledge.stores.in_memory",
+    "FileChanges": "agentscope_rx.knowledge.indexing.file_changes",
     "IndexProgress": "agentscope_rx.knowledge.indexing.index_progress",
     "Indexer": "agentscope_rx.knowledge.indexing.indexer",
     "KnowledgeBase": "agentscope_rx.knowledge.retrieval.knowledge_base",
@@ -111,6 +113,7 @@ __all__ = [
     "DocxReader",
     "EmbeddedChunk",
     "Excluding",
+    "FileChanges",
     "Found",
     "HeadingChunker",
     "HtmlReader",
