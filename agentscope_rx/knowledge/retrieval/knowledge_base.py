@@ -53,8 +53,12 @@ VECTOR_WEIGHT = 0.6
 STATIC_VECTOR_WEIGHT = 0.4
 """What the similarity counts for in hybrid search: with a model that reads sentences, and with static word vectors,
 which know the topic only. Measured by `benchmarks/knowledge`."""
-FOREIGN_VECTOR_WEIGHT = 0.2
+FOREIGN_VECTOR_WEIGHT = 0.1
 """The same with static word vectors, which are English, for a query in another script than the Latin one."""
+
+LEAST_POOL = 50
+"""The chunks that each search finds at least: of fewer, less is found by both, and their values say less."""
+LEAST_RERANKED = 20
 
 MAX_QUERY_CHARS = 4_000
 """The characters of a query that are searched for: half of them from its beginning, half from its end."""
@@ -67,6 +71,7 @@ class _Asked:
     text: str
     limit: int
     pool: int
+    reranked: int
     threshold: float | None
     where: Where | None
 
@@ -77,11 +82,12 @@ class KnowledgeBase(Knowledge):
     `store` is a store, or the path of a file for a `SqliteChunkStore`. `embedding` is the model that its chunks are
     embedded with (default `StaticEmbeddingModel()`, for English). `name` and `description` tell models what it holds.
 
-    Each search finds `pool` times as many chunks as passages are asked for, at least 20. `vector_weight` is what the
+    Each search finds `pool` times as many chunks as passages are asked for, at least 50. `vector_weight` is what the
     search by meaning counts for in hybrid search, from 0 to 1, and the words for the rest: 0.6, or with a
-    `StaticEmbeddingModel` 0.4 (0.2 for a query in another script than the Latin one). `reranker` orders what was
-    found; if it fails, the order stays, and its error is among the problems of the result. `window` chunks before and
-    after a hit are in the text of its passage. `timeout` are the seconds of one retrieval.
+    `StaticEmbeddingModel` 0.4 (0.1 for a query in another script than the Latin one). `reranker` orders the best of
+    them, `pool` for each passage, at least 20; if it fails, the order stays, and its error is among the problems of
+    the result. `window` chunks before and after a hit are in the text of its passage. `timeout` are the seconds of one
+    retrieval.
     """
 
     def __init__(
@@ -171,7 +177,14 @@ class KnowledgeBase(Knowledge):
             check_limit(limit)
             check_threshold(threshold)
             text = query_text(query)
-            asked = _Asked(_within_bounds(text), limit, max(20, self.pool * limit), threshold, check_where(where))
+            asked = _Asked(
+                text=_within_bounds(text),
+                limit=limit,
+                pool=max(LEAST_POOL, self.pool * limit),
+                reranked=max(LEAST_RERANKED, self.pool * limit),
+                threshold=threshold,
+                where=check_where(where),
+            )
             if not text:
                 return just(Passages())
             found = self._ranked(asked).pipe(concat_map(lambda passages: self._chosen(asked, passages)))
@@ -187,7 +200,7 @@ class KnowledgeBase(Knowledge):
         if self.reranker is None:
             return found
         return found.pipe(
-            concat_map(lambda passages: just(Passages(passages[: asked.pool], (), scale_of(passages)))),
+            concat_map(lambda passages: just(Passages(passages[: asked.reranked], (), scale_of(passages)))),
             rerank(self.reranker, asked.text),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +16,9 @@ from agentscope_rx.errors import (
     KnowledgeTimeoutError,
     ModelConnectionError,
 )
-from agentscope_rx.knowledge import Found, IndexInfo, KnowledgeBase, Passage, Passages, problems_of
+from agentscope_rx.knowledge import Found, IndexInfo, KnowledgeBase, Passage, Passages, Reranker, problems_of
 from agentscope_rx.models.embedding import StaticEmbeddingModel
-from agentscope_rx.reactive import just
+from agentscope_rx.reactive import Flow, just
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding, chunks_of
 
@@ -256,7 +257,7 @@ class OneOfEach(MemoryStore):
 
 @pytest.mark.parametrize(
     ("query", "weight"),
-    [("winter naïve", 0.4), ("冬天 Zoo 的票价是多少", 0.2), ("2026", 0.4)],
+    [("winter naïve", 0.4), ("冬天 Zoo 的票价是多少", 0.1), ("2026", 0.4)],
     ids=["latin", "chinese", "digits"],
 )
 def test_english_vectors_count_less_for_another_script(query: str, weight: float):
@@ -268,3 +269,23 @@ def test_english_vectors_count_less_for_another_script(query: str, weight: float
     assert scores == {"near": pytest.approx(weight), "words": pytest.approx(1 - weight)}
     fixed = KnowledgeBase(store, StaticEmbeddingModel(), vector_weight=0.5).retrieve(query, 2).run()
     assert [each.score for each in fixed] == [0.5, 0.5]
+
+
+class LastFirst(Reranker):
+    """Counts what it reads, and turns the order round."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def rerank(self, query: str, passages: Sequence[Passage]) -> Flow[Sequence[float]]:
+        self.read = len(passages)
+        return just([number / self.read for number in range(self.read)])
+
+
+@pytest.mark.parametrize(("limit", "most", "read"), [(1, 50, 20), (5, 50, 20), (20, 80, 60)])
+def test_many_are_found_and_the_best_reranked(limit: int, most: int, read: int):
+    reranker, store = LastFirst(), MemoryStore(*chunks_of("zoo.md", *(f"zoo {each}" for each in range(60))))
+    KnowledgeBase(store, TopicEmbedding(), reranker=reranker).retrieve("zoo", limit).run()
+    asked = {name: detail for name, detail in store.calls if name in ("nearest", "matching")}
+    assert asked == {"nearest": most, "matching": ("zoo", most)}
+    assert reranker.read == read
