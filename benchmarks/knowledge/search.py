@@ -26,7 +26,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -131,9 +131,9 @@ async def measure(count: int, folder: Path) -> None:
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Measure and print."""
-    sizes = tuple(map(int, sys.argv[1:])) or SIZES
+    sizes = tuple(map(int, arguments)) or SIZES
     print(
         f"{'chunks':>8}{'put/s':>8}{'cold':>8}{'numpy':>9}{'nearest':>9}{'ratio':>8}{'where':>8}{'after':>8}"
         f"{'words':>8}{'common':>8}{'file MB':>8}{'MB':>6}   (times in ms)"
@@ -144,4 +144,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
