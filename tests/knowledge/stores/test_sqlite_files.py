@@ -328,6 +328,17 @@ def test_a_full_disk_leaves_the_document_as_it_was(tmp_path: Path):
     store.close().run()
 
 
+def test_a_read_only_database_is_reported(tmp_path: Path):
+    store = opened(tmp_path / "k.db")
+    put(store, "a", [(1, 0, 0, 0)])
+    (kept,) = store._database._kept
+    kept.db.execute("PRAGMA query_only = ON")
+    with pytest.raises(KnowledgeStorageError, match="make the file and its folder writable") as caught:
+        put(store, "b", [(1, 0, 0, 0)])
+    assert not caught.value.retryable
+    store.close().run()
+
+
 def test_an_image_has_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentscope_rx.knowledge.stores.sqlite.rows.MAX_IMAGE_CHARS", 1000)
     store = opened(tmp_path / "k.db")

@@ -146,4 +146,7 @@ class Database(Connections):
             return KnowledgeFormatError(self.path, f"it has text that is not UTF-8. {_DAMAGED}.")
         if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
             return KnowledgeFormatError(self.path, f"SQLite says: {error}. {_DAMAGED}.")
+        if primary == sqlite3.SQLITE_READONLY:
+            what = "it is read-only. SQLite writes also to read it: make the file and its folder writable"
+            return KnowledgeStorageError(self.path, what)
         return KnowledgeStorageError(self.path, str(error))
