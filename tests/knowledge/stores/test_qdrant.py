@@ -26,6 +26,9 @@ from agentscope_rx.testing import check_chunk_store, collect_dropped
 from tests.knowledge.stores.chunks import INFO, LENGTH, check_killed, check_whole, folder, put, putting
 from tests.knowledge.stores.conditions import check_where, fill, wheres
 
+# (its client leaves connections of the local mode to the garbage collector, which Python 3.13 warns of)
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+
 REQUESTS = ("upsert", "delete", "scroll", "retrieve", "query_points")
 
 
