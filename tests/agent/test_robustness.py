@@ -58,6 +58,7 @@ from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.agent.compacting import Compacts, summarized
 from tests.agent.parts import count, events_of, remembered, slow, weather
 from tests.agent.shorthand import agent, assert_good, broken, given, said, trace, use
+from tests.knowledge.citing.parts import Told
 
 ONCE = ExecutionConfig(max_attempts=1)
 
@@ -360,6 +361,7 @@ def test_every_reason_and_every_kind_of_event_is_produced():
         await see(twice, "hi")
         await see(agent(use("a", "write_todos", todos=[{"content": "x"}]), "x", hooks=[TodoList()]), "hi")
         await see(agent(use("a"), "x", hooks=[Compacts(lambda request: summarized(request, 0), above=2)]), "hi")
+        await see(agent("said [1]", knowledge=Told("x")), "hi")
         # (these two are in no run's stream)
         listening = agent(
             "x", hooks=[hook(kind)(lambda e: kinds.add(e.type)) for kind in (PreObserveEvent, PostObserveEvent)]
