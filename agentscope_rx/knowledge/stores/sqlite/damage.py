@@ -8,8 +8,7 @@ types that they must have, as they are read. `Database` makes a `KnowledgeFormat
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import cache
 from typing import TypeVar
 
@@ -32,13 +31,13 @@ class Damage(Exception):
     """What is wrong with the file."""
 
 
-@contextmanager
-def expecting(what: str) -> Generator[None]:
-    """Inside, values of wrong types or forms are a `Damage`; `what` are these values."""
-    try:
-        yield
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise Damage(f"{what} cannot be read ({type(error).__name__}: {error!s:.200})") from error
+UNEXPECTED = (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What reading values of wrong types or forms raises."""
+
+
+def damage_of(what: str, error: Exception) -> Damage:
+    """The `Damage` for one of these in reading `what`. (A context manager would cost more than what it surrounds.)"""
+    return Damage(f"{what} cannot be read ({type(error).__name__}: {error!s:.200})")
 
 
 def of_type(value: object, kind: type[T], what: str) -> T:

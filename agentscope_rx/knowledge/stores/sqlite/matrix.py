@@ -29,6 +29,9 @@ DIGITS = 6
 """The digits of a similarity: more would depend on the order of addition."""
 _MARGIN = 3e-6
 _AT_ONCE = 4096
+_BLOCK = 256
+_TINY, _HUGE = 1e-200, 1e200
+"""Squares of lengths between these are exact enough without scaling."""
 _NONE: Ints = np.empty(0, np.int64)
 _NEVER = np.float32(-np.inf)
 
@@ -58,11 +61,7 @@ class View:
         scores = self.vectors @ vector if rows is None else self.vectors[rows] @ vector
         if rows is None and len(self.dead):
             scores[self.dead] = _NEVER
-        if len(scores) > limit:
-            least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - _MARGIN
-            chosen = np.flatnonzero(scores >= max(least, np.float32(-2)))
-        else:
-            chosen = np.flatnonzero(scores > _NEVER)
+        chosen = _greatest(scores, limit) if len(scores) > limit else np.flatnonzero(scores > _NEVER)
         if rows is not None:
             chosen = rows[chosen]
         return chosen, self.cosines(chosen, vector)
@@ -204,9 +203,32 @@ class Matrix:
         self._view, self._vectors, self._keys, self._documents = view, vectors, keys, documents
 
 
+def _greatest(scores: Floats, limit: int) -> Ints:
+    """The places of the `limit` greatest scores, and of those that may be equal to the least of them."""
+    blocks = len(scores) // _BLOCK
+    if blocks <= limit:
+        return _at_least(scores, limit)
+    # so many scores reach the best one of the `limit`th best block: only blocks with such a score are looked at
+    parts = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK)
+    tops = parts.max(axis=1)
+    good = np.flatnonzero(tops >= np.partition(tops, blocks - limit)[blocks - limit] - _MARGIN)
+    near = (good[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
+    near = np.concatenate([near, np.arange(blocks * _BLOCK, len(scores))])
+    return near[_at_least(scores[near], limit)]
+
+
+def _at_least(scores: Floats, limit: int) -> Ints:
+    """The places of the scores that may be among the `limit` greatest."""
+    least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - _MARGIN
+    return np.flatnonzero(scores >= max(least, np.float32(-2)))
+
+
 def unit(vectors: Sequence[Sequence[float]] | Floats, dimensions: int) -> Floats:
     """These vectors with length 1, one a row; a vector of zeros stays as it is."""
     given = np.asarray(vectors, np.float64).reshape(-1, dimensions)
+    squares = np.einsum("ij,ij->i", given, given)
+    if squares.min(initial=1.0) > _TINY and squares.max(initial=1.0) < _HUGE:
+        return (given / np.sqrt(squares)[:, None]).astype(np.float32)
     # (scaled first: the square of a great number is infinite)
     greatest = np.abs(given).max(axis=1, keepdims=True, initial=0.0)
     given = given / np.where(greatest > 0, greatest, 1.0)

@@ -13,7 +13,7 @@ from agentscope_rx.errors.text import encodable
 from agentscope_rx.knowledge.document import Chunk, Document, Metadata, Scalar, SectionKind
 from agentscope_rx.knowledge.passage import Found
 from agentscope_rx.knowledge.store import Indexed
-from agentscope_rx.knowledge.stores.sqlite.damage import Damage, expecting, of_type
+from agentscope_rx.knowledge.stores.sqlite.damage import UNEXPECTED, Damage, damage_of, of_type
 from agentscope_rx.messages import ImageBlock
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.messages.structured import adapter_of
@@ -25,6 +25,7 @@ DOCUMENT = "d.id, d.title, d.media_type, d.digest, d.size, d.metadata"
 CHUNK = f"c.number, t.text, c.start, c.end, c.page, t.headings, c.kind, t.image, {DOCUMENT}, c.document, c.key"
 
 _INT = 2**63
+_KINDS = frozenset(get_args(SectionKind))
 
 
 def document_values(document: Document) -> tuple[object, ...]:
@@ -73,20 +74,24 @@ def chunks_of(rows: Iterable[Sequence[Any]]) -> dict[int, Chunk]:
         document = documents.get(version)
         if document is None:
             document = documents[version] = document_of(row[8:14])
-        with expecting(f"a chunk of {document.id!r:.60}"):
+        try:
             chunks[row[-1]] = _chunk_of(document, row)
+        except UNEXPECTED as error:
+            raise damage_of(f"a chunk of {document.id!r:.60}", error) from error
     return chunks
 
 
 def document_of(row: Sequence[Any]) -> Document:
     """The document of a row with the columns `DOCUMENT`."""
     id, title, media_type, digest, size, metadata = row
-    with expecting(f"the document {id!r:.60}"):
+    try:
         for each in (id, title, media_type, digest):
             of_type(each, str, "a text of it")
         values = cast("Metadata", of_type(json.loads(metadata), dict, "its metadata"))
         size = of_type(size, int, "its size")
         return Document(id=id, title=title, media_type=media_type, digest=digest, size=size, metadata=values)
+    except UNEXPECTED as error:
+        raise damage_of(f"the document {id!r:.60}", error) from error
 
 
 def indexed_of(row: Sequence[Any]) -> Indexed:
@@ -117,7 +122,7 @@ def _chunk_of(document: Document, row: Sequence[Any]) -> Chunk:
     found = [] if headings == "[]" else cast("list[object]", of_type(json.loads(headings), list, "its headings"))
     above = tuple(of_type(each, str, "a heading of it") for each in found)
     of_type(text, str, "its text")
-    if kind not in get_args(SectionKind):
+    if kind not in _KINDS:
         raise Damage(f"its kind is {kind!r:.60}")
     return Chunk(
         document=document,

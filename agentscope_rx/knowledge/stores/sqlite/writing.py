@@ -16,7 +16,14 @@ from agentscope_rx.errors import InvalidInputError, KnowledgeFormatError, Knowle
 from agentscope_rx.knowledge.document import Document, EmbeddedChunk
 from agentscope_rx.knowledge.store import Indexed, IndexInfo
 from agentscope_rx.knowledge.stores.arguments import check_batch, check_vector, refuse_other
-from agentscope_rx.knowledge.stores.sqlite.damage import LAST_KEY, MOST_DIMENSIONS, Damage, expecting, of_type
+from agentscope_rx.knowledge.stores.sqlite.damage import (
+    LAST_KEY,
+    MOST_DIMENSIONS,
+    UNEXPECTED,
+    Damage,
+    damage_of,
+    of_type,
+)
 from agentscope_rx.knowledge.stores.sqlite.database import Database
 from agentscope_rx.knowledge.stores.sqlite.matrix import unit
 from agentscope_rx.knowledge.stores.sqlite.rows import document_values, metadata_values, text_values
@@ -143,8 +150,10 @@ def sweep(database: Database) -> None:
         for key, owner, touched in connection.execute(
             "SELECT key, owner, touched FROM kb_documents WHERE state = ?", (STAGED,)
         ).fetchall():
-            with expecting("the owner of a staged version"):
+            try:
                 gone = time.time() - touched > STALE_SECONDS or THIS_MACHINE.has_ended(_process_of(owner))
+            except UNEXPECTED as error:
+                raise damage_of("the owner of a staged version", error) from error
             if gone:
                 connection.execute("UPDATE kb_documents SET state = ? WHERE key = ?", (DEAD, key))
     while _swept_some(database):
