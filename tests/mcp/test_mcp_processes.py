@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -38,7 +39,11 @@ def servers() -> set[int]:
 
 def children() -> set[int]:
     """The processes that this one has started, directly or, after their parent's end, by the kernel's choice."""
-    stats = {path: path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()}
+    stats: dict[Path, str] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        # (a process of another test may end meanwhile)
+        with contextlib.suppress(OSError):
+            stats[path] = path.read_text()
     ours = {
         int(path.parent.name) for path, text in stats.items() if int(text.rpartition(")")[2].split()[1]) == os.getpid()
     }
