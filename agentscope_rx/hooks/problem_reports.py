@@ -1,4 +1,7 @@
-"""`ProblemReports`: problems that a hook finds at every call and reports once, such as a file that cannot be used."""
+"""`ProblemReports`: problems that a hook finds at every call and reports once, such as a file that cannot be used.
+
+`report_to` reports one error.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,19 @@ class ProblemReports(Generic[E]):
                     self._reported.add(str(each))
             if known:
                 continue
-            if self._on_problem is None:
-                report_dropped(each, self._what)
-                continue
-            try:
-                self._on_problem(each)
-            except Exception as failure:
-                report_dropped(each, self._what)
-                report_dropped(failure, f"on_problem of {self._hook}")
+            report_to(self._on_problem, each, self._what, f"on_problem of {self._hook}")
+
+
+def report_to(listener: Callable[[E], object] | None, error: E, where: str, name: str) -> None:
+    """Give the error to the listener, else to the dropped-error hook; both errors go there if the listener fails.
+
+    `where` says what has failed, `name` is the listener's: "on_error of a SkillsHook".
+    """
+    if listener is None:
+        report_dropped(error, where)
+        return
+    try:
+        listener(error)
+    except Exception as failure:
+        report_dropped(error, where)
+        report_dropped(failure, name)

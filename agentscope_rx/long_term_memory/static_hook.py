@@ -26,6 +26,7 @@ from typing import Literal, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.events import ErrorEvent, Event, InputEvent, PostCallEvent, PreCallEvent, PreReasoningEvent
+from agentscope_rx.hooks.problem_reports import report_to
 from agentscope_rx.hooks.question import last_user, said
 from agentscope_rx.long_term_memory.connected import Connected, HasRuns
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource, now
@@ -38,7 +39,6 @@ from agentscope_rx.messages.history import Joined
 from agentscope_rx.messages.queries import query_text
 from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, just, then, timeout
-from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 T = TypeVar("T")
 
@@ -238,14 +238,7 @@ class StaticLongTermMemory(RecordingHook):
         self._report(error, f"recording a call in {self.memory!r:.80}")
 
     def _report(self, error: Exception, where: str) -> None:
-        if self._on_error is None:
-            report_dropped(error, where)
-            return
-        try:
-            self._on_error(error)
-        except Exception as failure:
-            report_dropped(error, where)
-            report_dropped(failure, "on_error of a StaticLongTermMemory")
+        report_to(self._on_error, error, where, "on_error of a StaticLongTermMemory")
 
 
 def _placed(event: PreReasoningEvent, notes: Msg | None) -> Event | None:

@@ -27,6 +27,7 @@ from typing import Final, Literal, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError, DistillationError
 from agentscope_rx.events import Event, PostCallEvent
+from agentscope_rx.hooks.problem_reports import report_to
 from agentscope_rx.long_term_memory.record_queue import RecordingHook, RecordQueue
 from agentscope_rx.long_term_memory.sqlite.distill import BadDistillationError, Distiller
 from agentscope_rx.messages import GenerateReason, Msg
@@ -35,7 +36,6 @@ from agentscope_rx.models.checks import check_count, check_one_of, check_seconds
 from agentscope_rx.models.registry import get_model
 from agentscope_rx.models.tokens import EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, empty, from_callable, just, on_worker, then, timeout
-from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.options import check_flag
 from agentscope_rx.workspace.daily_log import DailyLog, entry, mark_of
@@ -219,14 +219,7 @@ class MemoryFilesHook(RecordingHook):
 
     def _failed(self, error: Exception) -> None:
         where = f"the memory files of {self.workspace!r}"
-        if self._on_error is None:
-            report_dropped(error, where)
-            return
-        try:
-            self._on_error(error)
-        except Exception as failure:
-            report_dropped(error, where)
-            report_dropped(failure, "on_error of a MemoryFilesHook")
+        report_to(self._on_error, error, where, "on_error of a MemoryFilesHook")
 
     def __repr__(self) -> str:
         return f"<MemoryFilesHook {str(self.workspace.root)!r}>"

@@ -34,6 +34,7 @@ from agentscope_rx.events import (
     RetrievalEvent,
 )
 from agentscope_rx.hooks import Hook, NoticeRequest
+from agentscope_rx.hooks.problem_reports import report_to
 from agentscope_rx.hooks.question import last_user, said
 from agentscope_rx.knowledge.citing.citations import citations_in, cited_by
 from agentscope_rx.knowledge.citing.knowledge_tools import retrieval_tool
@@ -55,7 +56,6 @@ from agentscope_rx.messages.history import Joined
 from agentscope_rx.models.checks import check_count, check_seconds
 from agentscope_rx.parts import PartStates
 from agentscope_rx.reactive import Flow, concat_map, empty, throw
-from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.tools import Tool, ToolContext
 from agentscope_rx.tools.background import BACKGROUND
 
@@ -313,15 +313,8 @@ class KnowledgeHook(Hook):
         return context.parts if outer is None else outer.parts, call is not None and call.images
 
     def _report(self, error: Exception, agent: str) -> None:
-        where = f"retrieving for a call of agent {agent!r}"
-        if not callable(self._on_error):
-            report_dropped(error, where)
-            return
-        try:
-            self._on_error(error)
-        except Exception as failure:
-            report_dropped(error, where)
-            report_dropped(failure, "on_error of a KnowledgeHook")
+        listener = self._on_error if callable(self._on_error) else None
+        report_to(listener, error, f"retrieving for a call of agent {agent!r}", "on_error of a KnowledgeHook")
 
 
 def check_mode(name: str, mode: object) -> None:
