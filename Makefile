@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint pytest soak fuzz audit bench clean help
+.PHONY: run test lint pytest docs docs-serve soak fuzz audit bench clean help
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
 	@echo "make test   everything that CI runs: lint, then all tests"
 	@echo "make lint   style, types and layers only"
 	@echo "make pytest the tests only, in WORKERS=2 processes"
+	@echo "make docs   the site, in site/; make docs-serve shows it on 127.0.0.1:8000 while you write"
 	@echo "make soak   200 agents that are called, stopped and steered at random, for ten virtual minutes and a real one;"
 	@echo "            before, 200 processes are killed and resumed on each store: files, SQLite, PostgreSQL, Redis,"
 	@echo "            300 while they index a folder, and runs are cut off at every moment, of which the tests take some"
@@ -58,6 +59,19 @@ WORKERS ?= 2
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15
 
+# Without the other tools for development, so that it is quick.
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@echo "Installing agentscope-rx with what its site is built with (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+docs-serve: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
 soak: $(VENV)/.dev
 	EVERY_MOMENT=1 $(BIN)/python -m pytest -q tests/agent/durable tests/pipeline/test_every_moment.py tests/sub_agents/test_durable.py
 	$(BIN)/python -m tests.soak --kills 200 --indexing 300 --rounds 2000 --lives 100 --virtual 600 --real 60
@@ -74,5 +88,5 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-* .hypothesis .ruff_cache .import_linter_cache .coverage
+	rm -rf $(VENV) .venv-* site .hypothesis .ruff_cache .import_linter_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

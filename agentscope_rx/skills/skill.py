@@ -9,7 +9,7 @@
 | `name`          | 1 to 64 of a-z, 0-9 and single hyphens, none at its ends; the folder should have it, too  |
 | `description`   | 1 to 1,024 characters: what the skill does, and when to use it                           |
 | `compatibility` | 500 characters                                                                           |
-| `allowed_tools` | names of tools. They are shown to the model. They grant nothing: see `docs/skills.md`    |
+| `allowed_tools` | names of tools. They are shown to the model. They grant nothing: see the guide on skills   |
 """
 
 from __future__ import annotations

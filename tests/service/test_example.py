@@ -9,12 +9,12 @@ import pytest
 
 from agentscope_rx.events import PostCallEvent
 from agentscope_rx.testing import ScriptedModel
+from tests.docs.pages import ROOT, blocks_of
 from tests.service.serving import ask, events_of, served, sse
 from tests.support.openai_server import openai_server
-from tests.test_docs import BLOCK, ROOT
 
 EXAMPLE = ROOT / "examples" / "sse_service.py"
-PAGE = ROOT / "docs" / "service.md"
+PAGE = ROOT / "docs" / "guides" / "service.md"
 
 
 def test_with_its_script(monkeypatch: pytest.MonkeyPatch):
@@ -45,7 +45,8 @@ def test_with_a_model_behind_a_server(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
-    small, guarded, own = BLOCK.findall(PAGE.read_text())
+    blocks = blocks_of(PAGE.read_text(encoding="utf-8"))
+    small, guarded, own = (block.text for block in blocks if block.language == "python")
     with openai_server() as upstream:
         monkeypatch.setenv("OPENAI_API_KEY", "test")
         monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import re
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 
 HEAD = "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n"
@@ -23,6 +24,8 @@ class OpenAIServer:
         self.headers: list[dict[str, str]] = []
         self.left = 0
         self.open = 0
+        self.answers: deque[object] = deque()
+        """What it answers next: a text, `{"tool": {arguments}}`, or a list of these. Empty: as above."""
         self.hanging = threading.Event()
         self.noticed = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -94,7 +97,10 @@ class OpenAIServer:
             if await reader.read(1) == b"":
                 raise ConnectionResetError
         tools = body.get("tools")
-        if tools and last["role"] == "user":
+        if self.answers:
+            for piece in scripted(self.answers.popleft(), f"c{len(self.requests)}"):
+                yield piece
+        elif tools and last["role"] == "user":
             function = tools[0]["function"]  # pyright: ignore
             arguments = json.dumps(example(function["parameters"]))
             yield chunk(tool_calls=[{"index": 0, "id": f"c{len(self.requests)}", "type": "function",
@@ -109,6 +115,20 @@ class OpenAIServer:
             yield chunk(finish_reason="stop")
         yield json.dumps({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
         yield "[DONE]"
+
+
+def scripted(answer: object, call_id: str) -> Iterator[str]:
+    """The chunks of an answer that is given: its words, then its calls."""
+    parts = answer if isinstance(answer, list) else [answer]
+    calls = [part for part in parts if isinstance(part, dict)]
+    for text in (part for part in parts if isinstance(part, str)):
+        for word in re.findall(r"\S+\s*", text):
+            yield chunk(content=word)
+    for index, part in enumerate(calls):
+        ((name, arguments),) = part.items()
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        yield chunk(tool_calls=[{"index": index, "id": f"{call_id}-{index}", "type": "function", "function": function}])
+    yield chunk(finish_reason="tool_calls" if calls else "stop")
 
 
 def chunk(finish_reason: str | None = None, **delta: object) -> str:

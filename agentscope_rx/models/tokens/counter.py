@@ -6,7 +6,7 @@ costs one look-up per message.
 `EstimatedTokens` needs no tokenizer: it counts by the kinds of characters. A token is about: a word of up to 9 letters
 with the space before it, two digits, three punctuation marks, or a line break with the indentation after it. In other
 scripts a character is a fraction of a token, by the table `_SCRIPTS`. The numbers are fitted to real tokenizers;
-`docs/tokens-speech-embeddings.md` lists the errors.
+`docs/guides/tokens-speech-embeddings.md` lists the errors.
 """
 
 from __future__ import annotations

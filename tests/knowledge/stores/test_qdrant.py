@@ -1,6 +1,6 @@
 """`QdrantChunkStore`: the laws of stores in the local mode of Qdrant's client, in memory and on disk.
 
-No server comes as a package. What it would still have to show is said in docs/knowledge.md.
+No server comes as a package. What it would still have to show is said in docs/guides/knowledge.md.
 """
 
 from __future__ import annotations

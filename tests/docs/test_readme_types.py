@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs import BLOCK, ROOT
+from tests.docs.pages import ROOT, blocks_of
 
 SECONDS = 300
 CHECKERS = {
@@ -23,7 +23,8 @@ CHECKERS = {
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """The README's blocks in one coroutine, as they use `await`; and what a type checker has to know, said by it."""
-    blocks = "\n".join(BLOCK.findall((ROOT / "README.md").read_text()))
+    found = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    blocks = "\n".join(block.text for block in found if block.language == "python")
     assert "of_type(" in blocks
     ending = textwrap.dedent(
         """
