@@ -43,7 +43,9 @@ class Excluding:
 
 
 Condition: TypeAlias = Scalar | Sequence[Scalar] | Between | Prefix | Excluding
+"""What a value must be: equal to this one, or to one of several; `Between`, `Prefix`, or not these (`Excluding`)."""
 Where: TypeAlias = Mapping[str, Condition]
+"""Conditions by the name of a field. A chunk is found when it meets all of them."""
 
 MOST_CONDITIONS = 256
 """The conditions of one search: databases take expressions of a limited depth."""

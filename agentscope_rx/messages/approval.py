@@ -80,6 +80,7 @@ class Reject:
 
 
 ApprovalAnswer = Annotated[Approve | Reject, Discriminator("type")]
+"""The answer to a call that waits for approval. pydantic chooses the class by `type`."""
 
 
 def _id_of(answer: str, call: object) -> str:

@@ -196,6 +196,7 @@ class ToolResultKind(StrEnum):
 _WAITS = (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED, ToolResultKind.IN_DOUBT)
 
 OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock, Discriminator("type")]
+"""A part of a tool's result."""
 
 
 class ToolResultFields(TypedDict, total=False):
@@ -253,6 +254,7 @@ ContentBlock = Annotated[
     TextBlock | ThinkingBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock | ToolUseBlock | ToolResultBlock,
     Discriminator("type"),
 ]
+"""A part of a message. pydantic chooses the class by `type`."""
 
 BLOCK_TYPES = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock, ToolUseBlock, ToolResultBlock)
 OUTPUT_TYPES = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)

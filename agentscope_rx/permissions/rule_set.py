@@ -15,6 +15,7 @@ Mode = Literal["plan", "ask", "accept_edits", "workspace"]
 """What happens with calls that no rule is about."""
 
 Verdict = Literal["allow", "ask", "deny"]
+"""What a rule, or all rules together, say about a call."""
 
 VERSION = 1
 LISTS = ("deny", "ask", "allow")

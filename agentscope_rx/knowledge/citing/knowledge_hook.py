@@ -60,6 +60,7 @@ from agentscope_rx.tools import Tool, ToolContext
 from agentscope_rx.tools.background import BACKGROUND
 
 KnowledgeMode = Literal["generic", "agentic", "both", "none"]
+"""How an agent uses its knowledge: passages with each call, a search tool for the model, both, or neither."""
 
 _RUNS = 4096
 """Runs whose state is kept: one that is disposed of at its very end leaves what it has cited."""

