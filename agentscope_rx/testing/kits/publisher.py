@@ -1,7 +1,7 @@
 """`check_publisher`: the rules of Reactive Streams 1.0.4 that apply to a cold Observable, by number.
 
 A request is our demand: `request(n)` is a demand that is ready, none is one that is withheld; a subscriber without a
-demand has requested everything. `cancel` is `dispose`. docs/guides/testing.md has the table of all rules.
+demand has requested everything. `cancel` is `dispose`. docs/reference/publisher-rules.md has the table of all rules.
 """
 
 from __future__ import annotations
