@@ -1,4 +1,4 @@
-"""Hooks: observe and change the events of a run; as objects, functions, operators, methods of an agent or a class."""
+"""Hooks: observe and change the events of a run, as objects, functions, operators, or methods of an agent."""
 
 from agentscope_rx.hooks.base import DROP, Hook, hook, hook_operator
 from agentscope_rx.hooks.class_hooks import ClassHooks

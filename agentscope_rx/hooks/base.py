@@ -61,7 +61,7 @@ class Drop(Enum):
 
 
 DROP: Final = Drop.DROP
-"""The result of a chunk hook that does not show the chunk."""
+"""What a hook on chunks returns to hide a chunk. The message stays as it is."""
 
 Answer = Event | Drop | None | Awaitable[Event | Drop | None] | abc.ObservableBase[Event]
 """What a hook may return."""
@@ -72,12 +72,22 @@ OUTERMOST = -1_000_000
 
 
 class Hook:
-    """Receives the events of a run and may change them. Hooks are called in order of `priority`, lowest first.
+    """Receives the events of a run and may change them. The lowest `priority` comes first.
 
-    Hooks of equal priority are called in order of registration. `kinds` selects events by class; None selects all
-    events of a run. Three classes must be named in `kinds`: OutputChunkEvent, which repeats a ReasoningChunkEvent, and
-    PreObserveEvent and PostObserveEvent, which belong to no run. An `observe_only` hook cannot change or stop anything;
-    its errors are reported and the run continues, but the run waits for an awaitable or Observable that it returns.
+    Write `on_event`, or a method for each kind: `on_` and the event's type, such as `on_pre_acting(self, event)`. A
+    misspelt name is a `ConfigurationError`.
+
+    - `priority`: 100 by default. Hooks of equal priority run in order of registration.
+    - `kinds`: the classes of events that the hook gets; None for all events of a run, or for those with a method.
+    - `observe_only`: the hook cannot change or stop anything. The run waits for its awaitables, ignores its answers,
+      and reports its errors to `on_dropped`.
+    - `in_sub_agents`: agents that a `SubagentsHook` makes get the hook, too.
+
+    A hook that sets no `kinds` does not get OutputChunkEvent (it repeats a ReasoningChunkEvent), PreObserveEvent and
+    PostObserveEvent (they belong to no run): name them, or have a method for them.
+
+    An error of a hook fails the run, with a note that names the hook. A run uses the hooks that the agent had when it
+    was subscribed to.
     """
 
     priority: int = DEFAULT_PRIORITY
@@ -98,46 +108,54 @@ class Hook:
     def on_event(self, event: Event) -> Answer:
         """Return the event, a changed copy, None (unchanged), or an awaitable or Observable of these.
 
-        Instead a class may have a method for each kind, named by the event's type: `on_pre_acting(self, event)`,
-        `on_reasoning_chunk`, `on_error`. A class with both calls them by `super().on_event(event)`.
+        A hook on chunks may also return `DROP`, or an Observable of several chunks. Another class of event, or two
+        values, are a `HookError`. By default `on_event` calls the method for the kind of event; a class with both calls
+        these by `super().on_event(event)`.
         """
         method = cast("Callable[[Event], Answer] | None", getattr(self, _METHOD + event.type, None))
         return None if method is None else method(event)
 
     def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
-        """The reason for which this call must not run, or None. Asked before approvals, and again as the call begins.
+        """Return a text to refuse this call, or None.
 
-        The model gets the text as a result of kind `rejected`. `tool` is None if there is no tool of this name. It
-        answers at once; its error fails the run.
+        The model reads the text in a result of kind `rejected`. The run asks before approvals, and again as the call
+        begins. `tool` is None if there is no tool of this name. Answer at once; an error fails the run.
         """
         return None
 
     def approval(self, call: ToolUseBlock, tool: Tool, source: EventSource) -> bool | None:
         """True: the call waits for a person; False: it needs no approval; None: no opinion.
 
-        Asked as a round is sorted and again as the call begins, with the arguments that the model sent; not about a
-        call that cannot run. Of several hooks, and the toolkit's policy, one True wins. False lifts the tool's own
-        `requires_approval`, unless it `always_asks`, and lets the call run although the caller has answered others of
-        its batch only. It answers at once; its error fails the run.
+        The run asks before a round's calls begin, and again as each one begins, with the model's arguments. It does not
+        ask about a call that cannot run. Of several hooks, and the toolkit's policy, one True wins. False lifts the
+        tool's own `requires_approval`, unless it `always_asks`; the call then runs even if the caller has answered only
+        others of its round. Answer at once; an error fails the run.
         """
         return None
 
     def for_sub_agents(self) -> Hook | None:
-        """The hook that is asked about the calls of sub-agents too: this one, a narrower one, or None.
+        """Return the hook that decides about the calls of sub-agents: this one, a narrower one, or None.
 
-        It gets the `source` of the run that this hook belongs to. Its `refusal` and an `approval` of True hold, however
-        deep the sub-agent is; an `approval` of False allows a sub-agent nothing.
+        Its `refusal`, and an `approval` of True, hold at every depth; an `approval` of False allows a sub-agent
+        nothing. So a sub-agent may do what all agents above it may, at most. The hook gets the `source` of this run.
         """
         return None
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
-        """The compaction that the conversation needs before this model request, or None. Asked before every one.
+        """Return what makes the conversation smaller before this model request, or None.
 
-        The agent writes the changes to memory, reports them, and goes on with the smaller conversation; it asks the
-        hooks in their order, each about what the one before has left. A request that the provider refuses as too long
-        is asked about once more, with its error: if memory was changed, the request is made again. Answer at once, by
-        an awaitable, or by an Observable. An error fails the run, with a note that names the hook; a step that failed
-        and may be left out is better told by a `ContextEvent` with an `error`. It is also asked by `agent.compact()`.
+        The run asks before every request of a round or summary, and `agent.compact()` asks between runs. Hooks are
+        asked in order, each about what the one before has left. The agent writes the changes to memory in one step,
+        emits a `ContextEvent` for each step and a `MemoryEvent`, and goes on with the smaller conversation. The tokens
+        of a step's model call count for the run.
+
+        If the provider refuses a request as too long, or its window has cut off the answer, the run asks once more
+        (`request.why == "overflow"`). If memory was changed, a `RetryEvent` follows and the round begins again; else
+        the error, or the answer, stands. If others have changed a message in the meantime, nothing is replaced.
+
+        Answer at once, by an awaitable, or by an Observable. An error fails the run, with a note that names the hook:
+        report a step that failed, and may be left out, by a `ContextEvent` with an `error`. Leave messages of
+        `request.question` and `request.held`, and calls of `request.pending`, as they are.
 
         Signals: at most one `Compaction`.
         Cancels: the work on it, at an interruption of the run too; nothing is changed then.
@@ -145,11 +163,12 @@ class Hook:
         return None
 
     def notices(self, request: NoticeRequest) -> NoticeAnswer:
-        """Events of the hook's own, which come in the stream before a model request or the PostCallEvent; or None.
+        """Return events of the hook's own, for the stream, or None.
 
-        Asked before each round, before the summary, and at the end of a run that does not fail. Kinds: RetrievalEvent,
-        whose tokens count for the run and its limits, CitationEvent, PlanEvent. The hook's work is waited for. Answer
-        at once, by an awaitable, or by an Observable. An error fails the run, with a note that names the hook.
+        The run asks before each round, before the summary, and before the PostCallEvent of a run that does not fail,
+        and waits for the answer. The kinds are RetrievalEvent, CitationEvent and PlanEvent; the tokens of a
+        RetrievalEvent count as one model call. Answer at once, by an awaitable, or by an Observable. An error fails the
+        run, with a note that names the hook. A tool reports such an event by `ToolNotice(context.call, event)`.
 
         Signals: any number of events.
         Cancels: the work on it; before a request at an interruption of the run, too.
@@ -157,30 +176,34 @@ class Hook:
         return None
 
     def held(self, source: EventSource) -> Collection[str]:
-        """The ids of messages that no compaction may change or summarise yet, such as input that is not judged.
+        """Return the ids of messages that no compaction may change yet, such as input that is not judged.
 
-        Asked before each compaction (`CompactionRequest.held`). It answers at once; its error fails the run.
+        The run asks before each compaction (`CompactionRequest.held`). Answer at once; an error fails the run.
         """
         return ()
 
     def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
-        """The messages that memory is to hold from now on; each replaces the one of its id. () for nothing.
+        """Return messages that replace those of the same ids in memory; () for none.
 
-        Asked at the end of every run, also of one that has failed or was disposed of, and reported by a MemoryEvent.
-        It answers at once. Calls and results in a message stay as they are. Its error fails the run; if the run has
-        failed already, it is reported.
+        The agent asks at the end of every run, also of one that has failed or was disposed of, and emits a MemoryEvent.
+        Calls and results in a message must stay as they are. Answer at once. An error fails the run; after a failure it
+        goes to `on_dropped`.
         """
         return ()
 
     def added_to(self, agent: object) -> None:
-        """The hook is about to be added to this agent; `ConfigurationError` if it does not fit it."""
+        """The hook is about to be added to this agent: raise a `ConfigurationError` if it does not fit."""
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that are added to an agent together with this hook."""
+        """Return the tools that an agent gets together with this hook.
+
+        They are registered when the hook is added, and removed with it. Several hooks may return one tool object that
+        has `shared_by_hooks = True`: it is removed with the last of them.
+        """
         return ()
 
     def tool_groups(self) -> Mapping[ToolGroup, Sequence[Tool]]:
-        """Groups of tools that are added to an agent together with this hook; they are inactive at first."""
+        """Return groups of tools that an agent gets together with this hook; they are inactive at first."""
         return {}
 
     @property
@@ -246,15 +269,14 @@ def check_priority(what: str, priority: object) -> None:
 
 
 class Tracer(Hook):
-    """A hook whose operators stand outside of all others; `ReActAgent(..., tracer=...)` adds one.
+    """A hook whose operators stand outside of all others. `ReActAgent(..., tracer=...)` adds one.
 
         class Spans(Tracer):
             def around_model(self, source, request):         # also call, stage, reasoning, acting, summarizing, tool
                 return source.pipe(ops.do_action(...))
 
-    It gets each part as a cold flow, with its request, and returns it, wrapped or not. So it sees subscription, every
-    item (usage and results among them), the end and disposal. It is held to the rules of `around`, as every hook with
-    such methods.
+    A method gets each part as a cold flow, with its request, and returns it, wrapped or not. So it sees subscription,
+    every item (usage and results among them), the end and disposal. The rules of `around` apply.
 
     A tracer that changes nothing has `probe_` methods instead. They cost less, need no checks, and choose the context
     variables, such as a current span, that the part runs with:
@@ -271,16 +293,16 @@ class Tracer(Hook):
     """True for a tracer of the process that stays where another one stands `alone`."""
 
     def probe_call(self, request: CallRequest) -> Probe[object] | None:
-        """What sees a run: its events (those of sub-agents in a `ToolNested`), its wait for its turn and its end."""
+        """Return a probe of a run: its wait for its turn, its events (a sub-agent's in a `ToolNested`), its end."""
 
     def probe_stage(self, request: StageRequest) -> Probe[object] | None:
-        """What sees a stage: its events and, last, the next stage or the reply."""
+        """Return a probe of a stage: its events and, last, the next stage or the reply."""
 
     def probe_tool(self, request: ToolRequest) -> Probe[ToolEvent] | None:
-        """What sees a tool call. One that is interrupted ends without a result."""
+        """Return a probe of a tool call. An interrupted call ends without a result."""
 
     def probe_attempt(self, request: AttemptRequest) -> Probe[ChatResponse] | None:
-        """What sees one attempt of a model call; also of those that tools and sub-agents of the run make."""
+        """Return a probe of one attempt of a model call, also of a call by tools and sub-agents of the run."""
 
 
 class FunctionHook(Hook, Generic[E]):
@@ -366,9 +388,10 @@ def hook(kind: type[E], *, priority: int = ..., observe: bool) -> ObserverDecora
 def hook(
     kind: type[E], *, priority: int = DEFAULT_PRIORITY, observe: bool = False
 ) -> HookDecorator[E] | ObserverDecorator[E]:
-    """Make a function or a method the hook of one kind of event and its subclasses.
+    """Make a function or a method the hook of one kind of event, and of its subclasses.
 
-    `observe=True` makes it an observer, which changes nothing and cannot fail the run.
+    The function returns what `Hook.on_event` returns. `observe=True` makes it an observer: it changes nothing, and its
+    errors cannot fail the run.
     """
     if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
@@ -387,7 +410,8 @@ def hook_operator(
 ) -> OperatorHook:
     """Apply an operator, stock or your own, to the chunks of one kind as they are shown.
 
-    It gets the chunks of one stage at a time, and completes, and so is flushed, before the stage's Post event.
+    It gets the chunks of one stage at a time. Its source completes before the stage's Post event, which flushes it. An
+    operator that completes early shows no more; the stage continues. Its error fails the run.
     """
     given = cast("object", kind)
     if not (isinstance(given, type) and issubclass(given, (ChunkEvent, ActingChunkEvent))):

@@ -24,14 +24,21 @@ _LOCK = new_lock()
 
 
 class ClassHooks:
-    """A base class whose subclasses have hooks, in `class_hooks` and as methods (see `hooks.methods`)."""
+    """A base class whose subclasses have hooks: in `class_hooks`, and as methods.
+
+    A method named by an event's type is a hook: `post_acting(self, event)`, `pre_reasoning`, `on_error`. A method with
+    `@hook(Kind, priority=...)` may have any name. A misspelt name is a `ConfigurationError` when the agent is built.
+
+    An agent gets the class hooks of its bases, base first, then its methods, then the `hooks` argument; priorities come
+    before this order. A class shares its hooks with subclasses, not with bases or siblings. Changes are thread-safe.
+    """
 
     class_hooks: ClassVar[Iterable[Hook]] = ()
     """The hooks of this class without those of its bases, in order of registration."""
 
     @classmethod
     def add_class_hook(cls, hook: Hook) -> None:
-        """Add a hook for agents of this class and its subclasses that are built from now on."""
+        """Add a hook to agents of this class and its subclasses that are built later."""
         if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"{cls.__name__}.add_class_hook takes a Hook object, not {hook!r:.60}.")
         with _LOCK:
@@ -39,7 +46,7 @@ class ClassHooks:
 
     @classmethod
     def remove_class_hook(cls, hook: Hook) -> None:
-        """Remove the hook for agents that are built from now on; an error if this class does not have it."""
+        """Remove the hook for agents that are built later; `ConfigurationError` if this class does not have it."""
         with _LOCK:
             own = _own(cls)
             rest = tuple(each for each in own if each is not hook)

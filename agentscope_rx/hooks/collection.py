@@ -29,7 +29,7 @@ OnChange = Callable[[Sequence[Hook], Sequence[Hook]], object]
 
 
 class Hooks:
-    """The hooks of one agent."""
+    """The hooks of one agent. A change applies from the next run on, and may come from any thread."""
 
     def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "", on_change: OnChange | None = None) -> None:
         self._agent = agent
@@ -71,7 +71,7 @@ class Hooks:
         return CompiledHooks(hooks, agent=self._agent, process_wide=PROCESS_WIDE.tracers)
 
     def add(self, *hooks: Hook) -> None:
-        """Add hooks, each after the others of its priority, and register their tools; in force from the next run on.
+        """Add hooks, each after the others of its priority, and register their tools.
 
         `ConfigurationError`, with nothing changed, for hooks that the agent could not be built with.
         """

@@ -28,21 +28,22 @@ CompactionWhy = Literal["round", "overflow", "manual"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRequest:
-    """A model request that is about to be made, or that was refused. Everything is read-only.
+    """A model request that is about to be made, or was refused. Everything is read-only.
 
-    `history` is what the memory gives (`memory.get()`), and `messages` the part of it that is sent, in the form in
-    which it is sent (see `memory.views`), before a `memory_window` leaves any out. `question` are the ids of the
-    messages that this run has got as its input, enqueued input included; it is empty for `agent.compact()`. `pending`
-    are the ids of calls without a result, and `held` those of messages that other hooks want to stay as they are for
-    now (see `Hook.held`): a compaction must touch neither. `system_message`, `tools` and `options` are the rest of the
-    request. The hooks on PreReasoningEvent run afterwards, and see the smaller conversation. What they have added to
-    the latest request of this run, such as hints, notes and a state, is in `added`, and `system_message` is as they
-    have left it.
+    - `why`: "round" before a request, "overflow" after the provider refused it as too long, "manual" for
+      `agent.compact()`.
+    - `history`: what the memory gives (`memory.get()`). `messages`: the part of it that is sent, as it is sent, before
+      a `memory_window` shortens it.
+    - `question`: ids of this run's input, enqueued input included; empty for `agent.compact()`.
+    - `pending`: ids of calls without a result. `held`: ids of messages that other hooks hold (`Hook.held`). A
+      compaction must touch neither.
+    - `system_message`, `tools`, `options`: the rest of the request. `added`: what hooks added to the latest request of
+      this run, such as hints.
+    - `last`: how many of `messages` were in the latest request of this run, and the tokens that its provider counted
+      for all of it. None before the first answer, without a count, and after a change of these messages.
 
-    `last` is a pair: the number of messages, from the first of `messages` on, that were in the latest request of this
-    run, and the tokens which its provider has counted for that whole request: system message, tools and `added`
-    included. It is None before the first answer, if the provider has counted none, if a hook has taken messages away,
-    and after the messages were compacted.
+    Hooks on PreReasoningEvent run afterwards, and see the smaller conversation. A compaction changes memory, for all
+    later requests; a `memory_window` and a `TruncatingModel` then shorten one request.
     """
 
     why: CompactionWhy
@@ -65,12 +66,12 @@ class CompactionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The changes of a compaction. `replaced` are messages of `history` with other marks, short forms or a summary.
+    """The changes of a compaction: messages of `history` with other marks, short forms or a summary.
 
-    They replace those of the same ids, all or none. No message is added or removed, and nothing but metadata changes:
-    the originals stay in memory, behind their marks and short forms. So a message that memory does not have, one with
-    another content, and one that becomes transient are a `HookError`. `events` are the steps, in order, those that
-    have failed included; the agent sets their `source`.
+    `replaced` replace the messages of the same ids, all or none. No message comes or goes, and only metadata changes:
+    the originals stay in memory, behind marks and short forms. A message that memory does not have, that has another
+    content, or that becomes transient is a `HookError`. `events` are the steps in order, failed ones included; the
+    agent sets their `source`.
     """
 
     replaced: Sequence[Msg] = ()

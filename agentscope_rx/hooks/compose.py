@@ -95,25 +95,25 @@ class CompiledHooks:
         self._agent = agent
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
         self.revising: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).revised is not Hook.revised)
-        """The hooks that are asked for changes of memory at the end of a run."""
+        """Hooks with `revised`, asked at the end of a run."""
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}
         self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
-        """The kinds that at least one hook gets: data that only hooks use is not collected for the others."""
+        """The kinds that at least one hook gets. Data for hooks alone is not collected for others."""
         self.refusing: tuple[Hook, ...] = refusing_of(self.all)
-        """The hooks that are asked if a call may run."""
+        """Hooks with `refusal`, asked about each call."""
         self.compacting: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).compact is not Hook.compact)
-        """The hooks that are asked before each model request if the context should become smaller."""
+        """Hooks with `compact`, asked before each model request."""
         self.noticing: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).notices is not Hook.notices)
-        """The hooks that are asked for events of their own before each model request and at the end of a run."""
+        """Hooks with `notices`, asked before each model request and at the end of a run."""
         self.holding: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).held is not Hook.held)
-        """The hooks that are asked which messages no compaction may touch."""
+        """Hooks with `held`, asked before each compaction."""
         self.approving: tuple[Hook, ...] = approving_of(self.all)
-        """The hooks that are asked if a call waits for approval."""
+        """Hooks with `approval`, asked about each call."""
         self.inherited: tuple[Hook, ...] = inherited_of(self.all)
-        """The hooks that are asked both about the calls of sub-agents."""
+        """Hooks of `for_sub_agents`, asked about the calls of sub-agents."""
         self.process_wide: tuple[Tracer, ...] = process_wide
-        """The tracers of the process; of them the probes alone are used."""
+        """The tracers of the process; only their probes are used."""
         self.probes: Probes | None = probes_of(self.all, process_wide)
         """The probes around calls, stages and tool calls; None if there are none."""
         self._set_around()
@@ -155,7 +155,7 @@ class CompiledHooks:
         return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
 
     def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
-        """`fire`, then `then(event)`: returned at once if no hook gets the event, which saves the operators.
+        """`fire`, then `then(event)`, without an operator if no hook gets the event.
 
         Signals: those of `then(event)`; a `HookError`, or the error of a hook.
         Cancels: the hook in progress, or that flow.
@@ -163,7 +163,7 @@ class CompiledHooks:
         return self.fire(event).pipe(concat_map(then)) if type(event) in self.seen else then(event)
 
     def observe(self, event: E) -> Flow[E]:
-        """Call all hooks of the event as observers, one after the other. An error is reported, and the next one called.
+        """Call all hooks of the event as observers, one after the other; an error is reported to `on_dropped`.
 
         Signals: the event itself, after all of them.
         Cancels: the observer in progress; the ones after it are not called.
@@ -175,15 +175,15 @@ class CompiledHooks:
         return seen.pipe(then(lambda: just(event)))
 
     def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
-        """The text of the first hook that refuses the call; None if it may run. The error of a hook."""
+        """The text of the first hook that refuses the call; None if it may run. Raises the error of a hook."""
         return refusal_by(self.refusing, call, tool, source)
 
     def approval(self, call: ToolUseBlock, tool: Tool, source: EventSource) -> bool | None:
-        """True if one hook wants approval, else False if one needs none, else None. The error of a hook."""
+        """True if one hook wants approval, else False if one needs none, else None. Raises the error of a hook."""
         return approval_by(self.approving, call, tool, source)
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
-        """The events; each one of this kind is observed before it passes. The same flow if no hook gets the kind.
+        """Pass the events on, each of this kind after its observers; the same flow if no hook gets the kind.
 
         Signals: the source's.
         Cancels: the source and the observer in progress.

@@ -29,9 +29,9 @@ NOTICES: tuple[type[Event], ...] = (RetrievalEvent, CitationEvent, PlanEvent)
 class NoticeRequest(HasSource):
     """A run before a model request, or before its PostCallEvent. Everything is read-only.
 
-    `history` is a cold flow of one value: the memory now. `model` is the model that is asked, None at the end of a run
-    of an agent without one; `reply` is that of the run, as hooks have left it, None before its end. `limit_reached` is
-    true before a summary that a limit has brought about: its time and tokens are short.
+    `history` is a cold flow of one value: the memory now. `model` is the agent's model, None at the end of a run
+    without one. `reply` is None before the end of the run. `limit_reached` is true before a summary at a limit: time
+    and tokens are short.
     """
 
     before: Literal["round", "summary", "end"]

@@ -52,11 +52,12 @@ _Counts = tuple[_Failing, ...]
 
 
 class FailureReminderHook(Hook):
-    """After `after` equal failing calls the next request has a hint: what failed, how often, with which error.
+    """Adds a hint to the next request after `after` equal failing calls: what failed, how often, with which error.
 
-    `same="arguments"`: calls of one tool with the same arguments are equal, whatever the errors; `same="error"`: those
-    with the same error, whatever the arguments. Other calls between them do not matter. With `stop_after` so many end
-    the run (`ACTING_STOP_REQUESTED`), and the count begins anew.
+    With `same="arguments"` calls of one tool with the same arguments are equal, with `same="error"` calls of one tool
+    with the same error text. Other calls between them do not matter. A success resets the count; interrupted calls do
+    not count. After `stop_after` failures the run ends (`ACTING_STOP_REQUESTED`), and the count begins anew. The state
+    is part of the conversation, so one hook serves many of them; no memory holds the hints.
     """
 
     def __init__(

@@ -20,7 +20,10 @@ CLOSED = "This call was still pending when the conversation went on: it was not 
 
 
 class PendingToolRecovery(Hook):
-    """Adds results of this `kind` and `text` for the pending calls before input that does not answer them."""
+    """Closes pending calls before input that does not answer them, with results of this `kind` and `text`.
+
+    In a call without input the pending calls run.
+    """
 
     kinds: tuple[type[Event], ...] | None = (PreCallEvent,)
 

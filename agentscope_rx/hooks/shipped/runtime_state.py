@@ -68,10 +68,14 @@ class RuntimeStateHook(Hook):
     | `folder`  | the working folder                                                                           |
     | `window`  | what is left of so many tokens (or of the model's window), in steps of 10 percent            |
     | `tasks`   | open tasks: a function of the `EventSource`, which has the conversation (`source.parts`)     |
-    | `facts`   | what these functions tell, by name; one that fails is "not known", and its error is reported |
+    | `facts`   | the answers of these functions, by name; "not known" if one fails, and `on_dropped` gets the error |
 
-    Functions are called before each request and must not block; an awaitable or Observable has `fact_timeout` seconds.
-    `clock` gives the time, with a zone.
+    The hook calls the functions before each request, so they must not block; an awaitable or Observable has
+    `fact_timeout` seconds. `clock` gives the time, with a zone.
+
+    A state stays in its place in later requests, so prompt caches hold; no memory holds it. The last 16 stay. A state
+    whose message leaves the requests, by a compaction, leaves with it, and the present one follows. One hook serves
+    many conversations, and is saved with them.
     """
 
     def __init__(

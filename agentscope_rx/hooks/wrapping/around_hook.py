@@ -130,15 +130,39 @@ def around(
 ) -> AroundHook | AroundDecorator:
     """Put an operator, stock or your own, around a call, a stage, a model call or a tool call.
 
-    | kind                                              | the operator sees                                           |
-    |---------------------------------------------------|-------------------------------------------------------------|
-    | `call`                                            | the events of a run; the request is a `CallRequest`         |
-    | `reasoning`, `acting`, `summarizing`; `stage`: all | the events of a stage; a `StageRequest`                     |
-    | `model`                                           | the `ChatResponse`s of a model call; a `ModelRequest`       |
-    | `tool`                                            | the `ToolEvent`s of a tool call; a `ToolRequest`            |
+    | kind                                                   | the operator sees                   | request        |
+    |--------------------------------------------------------|-------------------------------------|----------------|
+    | `call`                                                 | the events of a run                 | `CallRequest`  |
+    | `reasoning`, `acting`, `summarizing`; `stage`: all of these | the events of a stage          | `StageRequest` |
+    | `model`                                                | the `ChatResponse`s of a model call | `ModelRequest` |
+    | `tool`                                                 | the `ToolEvent`s of a tool call     | `ToolRequest`  |
 
-    Operators of lower `priority` stand outside those of higher ones; of equal ones, the one registered first. Without
-    `operator` it is a decorator.
+    `operator` is any `Observable -> Observable` function; with two parameters it gets the request, too. Without
+    `operator`, `around` is a decorator. A `Hook` class has methods instead: `around_model(self, source, request)`.
+    Operators of lower `priority` stand outside; of equal ones, the one registered first. Outside of all of them are the
+    run's deadline, its repair and its `ErrorEvent`; approval and hooks on PreActing come before an operator around a
+    tool. Retries of the model or the tool itself are inside.
+
+    What an operator may do:
+
+    - **Change, drop, delay and add chunks and Pre events** of a call or stage; responses of a model; progress and the
+      result of a tool. What comes out of an operator around a model is the answer, and becomes the message.
+    - **Answer in place** of a model or a tool, such as from a cache. A model call counts as one of the run even so.
+    - **Subscribe again**, until the run has taken its input (`call`) or memory is written (a stage). If chunks were
+      shown, a `RetryEvent` with `discarded` comes first. A tool that fails gives a result and no error: to try again,
+      turn the result into an error.
+
+    What it must keep, or a `HookError` names it:
+
+    - **Records** come out once, in order and unchanged: PreCall, the Post events, MemoryEvent, ContextEvent, PlanEvent,
+      BackgroundEvent, HubEvent, RetrievalEvent, CitationEvent. They say what memory holds. To change a message, use a
+      hook on its event. So an operator that thins out, such as `ops.sample`, fits around a model, not around a stage.
+    - **A tool** has one result, with the call's id, last.
+    - **A stage** completes when its source does, and nothing follows the PostCallEvent.
+    - **A failed run** stays failed: the error may be replaced, not caught.
+
+    An error of an operator fails the run; around a tool it becomes the call's result. One operator serves every flow of
+    its kind, in all runs: make one with a state of its own, such as `ops.publish()`, in a function.
     """
     check_kind(kind)
     check_priority(f"around({kind!r})", priority)

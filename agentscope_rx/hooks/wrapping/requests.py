@@ -31,9 +31,10 @@ class Request(HasSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest(Request):
-    """A call: its input as the caller has given it, before hooks on PreCall. For probes: its conversation.
+    """A call with its `input`, as the caller gave it, before hooks on PreCall.
 
-    `is_workflow`, for probes, too, is true for a `Pipeline`: a program says what is done next, and no model.
+    `conversation` and `is_workflow` are for probes. `is_workflow` is true for a `Pipeline`, where a program and not a
+    model decides on the next step.
     """
 
     input: tuple[Msg, ...] = ()
@@ -44,7 +45,7 @@ class CallRequest(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRequest(Request):
-    """A stage; `calls` are the tool calls that an acting stage settles."""
+    """A stage of a run. `calls` are the tool calls of an acting stage."""
 
     stage: StageName
     iteration: int = 0
@@ -55,8 +56,8 @@ class StageRequest(Request):
 class ModelRequest(Request):
     """A model call, as hooks on PreReasoning or PreSummary have left it.
 
-    `messages` is the whole prompt. `options` are the agent's; those of the model itself apply beneath them.
-    `response_tool` is the name of the tool by which a structured output is given, '' if there is none.
+    `messages` is the whole prompt. `options` are the agent's, which override those of the model itself.
+    `response_tool` is the tool for a structured output, '' if there is none.
     """
 
     stage: StageName
