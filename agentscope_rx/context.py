@@ -41,6 +41,8 @@ from agentscope_rx.messages.frozen import check_encodable, freeze
 from agentscope_rx.reactive import Flow, SourceCancelledError, catch, concat_map, defer, from_callable, throw, timeout
 from agentscope_rx.reactive.kernel.forking import new_lock
 
+__all__ = ["ContextStore", "InMemoryContextStore", "RuntimeContext"]
+
 T = TypeVar("T")
 
 Held = Mapping[tuple[type, str], object]

@@ -1,12 +1,12 @@
 """The table of providers: one row for each name that stands before the colon of `get_model("openai:gpt-5-mini")`.
 
-A new provider that speaks OpenAI's protocol needs one row in `models.openai.profiles`, and nothing else. One with a
-protocol of its own needs:
+A new provider that speaks OpenAI's protocol needs one row in `models.openai.profiles`, and one in
+docs/reference/providers.md. One with a protocol of its own needs:
 
 1. a folder in `models/`: `endpoint` (address and key), `formatter` (turns to messages), `request` (options and tools to
    the body), `parser` (events to increments) and `model`, which ties them together;
 2. a row here, from which the registry, the command line, capabilities and token costs know it;
-3. the name of its class in `models/__init__`, and a line in docs/guides/models.md.
+3. the name of its class in `models/__init__`, and its rows in docs/reference/providers.md.
 
 The capabilities of its models go to `models.capabilities`, the token costs of images to `models.tokens.costs`.
 tests/models/test_providers.py names what is missing.

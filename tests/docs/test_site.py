@@ -32,12 +32,15 @@ INNER = {
     "agentscope_rx.session.sqlite",
 }
 """Packages whose names users import from the package above, or not at all."""
+MODULES = {"agentscope_rx.context"}
+"""Modules outside of packages that users import from."""
 
 
 def public_packages() -> list[str]:
     found = ["agentscope_rx"]
     for module in pkgutil.walk_packages(agentscope_rx.__path__, "agentscope_rx."):
-        if module.ispkg and module.name not in INNER and getattr(importlib.import_module(module.name), "__all__", None):
+        shown = module.ispkg or module.name in MODULES
+        if shown and module.name not in INNER and getattr(importlib.import_module(module.name), "__all__", None):
             found.append(module.name)
     return found
 

@@ -376,7 +376,7 @@ def row(profile: Profile) -> str:
 
 
 def test_the_page_has_the_profiles_as_they_are() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text()
     for profile in KNOWN:
         assert row(profile) in page
 

@@ -49,7 +49,7 @@ from tests.models.conversations import conversations
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLES = {
-    "prose": (ROOT / "docs" / "multi-agent.md").read_text(),
+    "prose": (ROOT / "CONTRIBUTING.md").read_text(),
     "python": (ROOT / "agentscope_rx" / "models" / "accumulate.py").read_text(),
     "json": '{"name":"search","parameters":{"type":"object","properties":{"query":{"type":"string"}}}}' * 5,
     "chinese": "本文件围绕智能体的执行流程进行系统化梳理，重点解析整体执行路径，包括输入处理、记忆管理与循环控制。" * 3,
