@@ -1,4 +1,7 @@
-"""Docstrings for the reference: "Signals:" and "Cancels:" begin paragraphs of their own, in bold."""
+"""How the reference shows docstrings: `Signals:` and `Cancels:` begin paragraphs of their own, as lists and tables do.
+
+In the source these lines follow one another without a blank line, which Markdown takes for one paragraph.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,19 @@ import re
 
 import griffe
 
-_LAW = re.compile(r"\n+^(Signals|Cancels|Signals and cancels|Back-pressure):", re.M)
+LAW = re.compile(r"^(Signals(?: and cancels)?|Cancels|Back-pressure): ", re.M)
+BLOCK = re.compile(r"^(?![ \t]*(?:[-*|]|\d+\.) )(\S[^\n]*)\n(?=(?:- |\d+\. |\|))", re.M)
+"""A line of text directly before a list or a table."""
 
 
-class Laws(griffe.Extension):
-    """Turns the laws of a docstring into Markdown paragraphs."""
+def shown(text: str) -> str:
+    """The docstring as Markdown."""
+    return BLOCK.sub(r"\1\n\n", LAW.sub(r"\n**\1**: ", text)).strip("\n")
 
-    def on_object(self, *, obj: griffe.Object, **_: object) -> None:
-        """Change the docstring of one name."""
+
+class Docstrings(griffe.Extension):
+    """Applies `shown` to every docstring."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: object) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = _LAW.sub(r"\n\n**\1:**", obj.docstring.value)
+            obj.docstring.value = shown(obj.docstring.value)
