@@ -10,7 +10,9 @@ from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.from_schema import ExternalTool, schema_of, tool_from_schema
 from agentscope_rx.tools.function_tool import FunctionTool, tool
+from agentscope_rx.tools.groups import ToolGroup
 from agentscope_rx.tools.inject import Inject
+from agentscope_rx.tools.options import RegisterAllOptions, RegisterOptions
 from agentscope_rx.tools.questions import UserQuestion, answer_question, ask_user, questions_of
 from agentscope_rx.tools.results.evictor import FolderEvictor
 from agentscope_rx.tools.results.result_limit import ResultEvictor, ResultLimit
@@ -28,6 +30,8 @@ __all__ = [
     "Inject",
     "InvalidArgumentsError",
     "Rate",
+    "RegisterAllOptions",
+    "RegisterOptions",
     "ResultEvictor",
     "ResultLimit",
     "Tool",
@@ -35,6 +39,7 @@ __all__ = [
     "ToolChunk",
     "ToolContext",
     "ToolEvent",
+    "ToolGroup",
     "ToolNested",
     "ToolNotice",
     "ToolPolicy",

@@ -36,7 +36,12 @@ AskHooks = Callable[[], bool | None]
 class ToolPolicy:
     """A policy that knows the tool of a call, and may refuse the call: `Toolkit(approval=policy)`.
 
-    What it refuses does not run, through whichever door it comes, and is not asked about.
+    A call that it refuses does not run, neither for an agent nor directly, and asks no person.
+
+    The policy's True or False comes before the tool's own rule; None leaves it to the rule. Rules return at once, on
+    the loop, and an `async def` is refused. A rule that raises, or returns another value, is an `ApprovalError` that
+    names the tool; nothing has run. A call that cannot run (unknown tool, invalid arguments) needs no approval. A
+    direct `toolkit.call` asks nothing.
     """
 
     def approval(self, call: ToolUseBlock, tool: Tool) -> bool | None:

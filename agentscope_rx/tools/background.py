@@ -38,7 +38,8 @@ class Asked(BaseModel):
 class Background:
     """A call that has taken `after` seconds goes on in the background.
 
-    With `asked` the registered tool has one more argument, `run_in_background`: with True the call goes on at once.
+    With `asked` the registered tool has one more argument, `run_in_background`. True for it sends the call to the
+    background at once.
     """
 
     after: After = 0.0

@@ -43,12 +43,9 @@ MAX_FOREIGN_NAME = 256
 class Tool(ABC):
     """A function that a model may call: a name, a description, a schema, and `call`, which returns a Flow of values.
 
-    `parameters` is the JSON schema (of type object) that arguments are checked against. With `streams=True` every value
-    before the last is shown as progress. `execution_config` takes precedence over the toolkit's and the agent's. A call
-    with `requires_approval` waits for a person. A call with `interruptible=False` runs to its end when the run is
-    interrupted. For `max_concurrency`, `rate` and `exclusive` see `tools.limits`. `result` is "last" or "joined" (see
-    `tools.results.join`). `max_result` bounds the result: a number of characters, a `ResultLimit`, or None for the
-    toolkit's limit.
+    Subclass it for a tool that is no function. `parameters` is the JSON schema (of type object) that arguments must
+    match. With `streams=True` every value before the last is progress. The other attributes are the options of `tool`.
+    A class that needs the call's context overrides `call_with(arguments, context)` besides `call(arguments)`.
     """
 
     name: str
@@ -109,8 +106,20 @@ class Tool(ABC):
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """Check the arguments and return them for `call`; raises `InvalidArgumentsError`.
 
-        By default they must fit the schema `parameters`. A null for an optional parameter that allows no null is
-        dropped.
+        By default they must fit the schema `parameters`. Models send `"5"` for 5 and null for omitted arguments. One
+        rule reads these, at every depth, for function tools, JSON schemas, `Tool` subclasses and MCP tools:
+
+        | the parameter takes | also accepted | refused |
+        |---|---|---|
+        | an integer | text of one: `"5"`, `"5.0"`; `5.0` is 5 | `true`, `5.5`, `"5.5"`, `"five"` |
+        | a number | text of a number: `"5.5"`, `"1e3"` | `true`, `"nan"`, `"inf"`, `"five"` |
+        | a boolean | `"true"`, `"yes"`, `"on"`, `"1"`, `1` and their opposites | `2`, `"maybe"` |
+        | an optional value that is never null | null: it is omitted | null for a required value |
+
+        A valid value stays unchanged: text where text is allowed, `5.0` where any number is. Fixed values (`enum`,
+        `Literal`) are compared as they were sent. A strict type (`Field(strict=True)`, a model with
+        `ConfigDict(strict=True)`) stays strict. `true` for a number is refused whatever validators accept, because the
+        schema says `integer`.
         """
         own = cast("dict[str, tuple[object, SchemaCheck]]", self.__dict__)
         known = own.get("_check")

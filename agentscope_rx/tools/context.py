@@ -1,13 +1,4 @@
-"""`ToolContext`: one call as its tool sees it: the caller's objects, the signal to stop, a way to show progress.
-
-@tool
-def copy_files(paths: list[str], context: ToolContext) -> str:
-    for path in paths:
-        context.emit(f"copying {path}")
-        if context.wait(0.5):                # a pause that ends early if the call is to stop
-            return "stopped half way"
-    return "copied"
-"""
+"""`ToolContext`: one call as its tool sees it: the caller's objects, the signal to stop, a way to show progress."""
 
 from __future__ import annotations
 
@@ -47,10 +38,18 @@ def _never() -> bool:
 
 
 class ToolContext:
-    """A read-only view of one call. Without an agent (a toolkit called by hand) `run_id`, `agent`, `path` are empty.
+    """A read-only view of one call: the caller's objects, the signal to stop, a way to show progress.
 
-    `interrupted` is a function that is called at each use. `stores` are searched in order for objects that `runtime`
-    does not have.
+        @tool
+        def copy_files(paths: list[str], context: ToolContext) -> str:
+            for path in paths:
+                context.emit(f"copying {path}")
+                if context.wait(0.5):                # a pause that ends early if the call is to stop
+                    return "stopped half way"
+            return "copied"
+
+    Without an agent (a toolkit called by hand) `run_id`, `agent` and `path` are empty. `stores` are searched in order
+    for objects that `runtime` does not have.
     """
 
     __slots__ = (
@@ -223,8 +222,9 @@ class ToolContext:
     def emit(self, chunk: object) -> None:
         """Show progress: text, blocks or any value that a tool may return. Thread-safe; ignored after the call's end.
 
-        All chunks come before the call's result, in order. None is ignored; a value that cannot be an output raises a
-        `ToolError`. A worker thread blocks while too many chunks are unread; in a coroutine use `send` to wait.
+        All chunks come before the call's result, in order, and reset idle deadlines. None is ignored; a value that
+        cannot be an output raises a `ToolError`. A worker thread blocks while its reader is slow, or while 64 chunks
+        are unread, so never block the event loop on such a thread. In a coroutine `emit` does not wait: use `send`.
         """
         if chunk is not None and self._link is not None:
             self._link.emit(result_of(self.call, chunk).output)

@@ -35,11 +35,17 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What the arguments of a tool's calls can have an effect on.
+    """Names the arguments through which a tool's calls have an effect.
 
-    `paths` are arguments with one path, or a list of paths; `command` is one with a command line, which runs in the
-    folder `folder`; `code` is one with a program that runs. With `below` a call may also reach what lies below its
-    paths. `confined` promises that no call changes anything outside of the workspace of the tool's object.
+    | field      | names                                                                         |
+    |------------|-------------------------------------------------------------------------------|
+    | `paths`    | arguments with one path, or a list of paths                                   |
+    | `command`  | the argument with a command line; `folder` is that with the folder it runs in |
+    | `code`     | the argument with a program that runs                                         |
+    | `below`    | True: a call may also reach files below its paths                             |
+    | `confined` | True: no call changes anything outside of the workspace of the tool's object  |
+
+    Permissions read it: `@tool(effects=Effects(paths=("source",)))`.
     """
 
     paths: tuple[str, ...] = ()

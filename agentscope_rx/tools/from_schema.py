@@ -52,6 +52,13 @@ _KINDS: Mapping[type, str] = {str: "text", bool: "true or false", Mapping: "a JS
 def schema_of(source: ToolSchema | Mapping[str, object]) -> ToolSchema:
     """The `ToolSchema` itself, or that of a dict; `ToolDefinitionError` for a dict that describes no tool.
 
+    | from             | dict                                                                                     |
+    |------------------|------------------------------------------------------------------------------------------|
+    | Chat Completions | `{"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}` |
+    | Responses        | `{"type": "function", "name": ..., "description": ..., "parameters": ...}`               |
+    | Anthropic        | `{"name": ..., "description": ..., "input_schema": ...}`                                 |
+    | MCP              | `{"name": ..., "description": ..., "inputSchema": ...}`                                  |
+
     Without parameters the tool takes nothing.
     """
     if isinstance(source, ToolSchema):
@@ -87,6 +94,9 @@ def schema_of(source: ToolSchema | Mapping[str, object]) -> ToolSchema:
 class ExternalTool(Tool):
     """A schema without a function: each valid call suspends the run, with this `reason`.
 
+    It runs outside: in a browser, at a client, by a person. The caller brings the result, and the run goes on. The
+    placeholder's `metadata["arguments"]` has the checked arguments without fixed presets.
+
     `ToolDefinitionError` if `parameters` is no JSON schema of type object, or one that cannot be checked.
     """
 
@@ -121,7 +131,11 @@ class ExternalTool(Tool):
         return fitting(self._check, self.name, arguments)
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        """Signals: a `ToolSuspend`. Cancels: nothing."""
+        """Suspends the call.
+
+        Signals: a `ToolSuspend`.
+        Cancels: nothing.
+        """
         return throw(ToolSuspend(self.reason, arguments=dict(arguments)))
 
 
@@ -130,10 +144,17 @@ def tool_from_schema(
     handler: Callable[..., R],
     **options: Unpack[CallOptions],
 ) -> FunctionTool[..., R]:
-    """A tool that the model sees as `schema` and that `handler(**arguments)` runs, of any kind that `@tool` takes.
+    r"""A tool that the model sees as `schema` and that `handler(**arguments)` runs, of any kind that `@tool` takes.
 
-    `schema` is a `ToolSchema`, or a dict as model providers take them (see `schema_of`). The handler may take
-    `**kwargs`; without it, `ToolDefinitionError` names a parameter that only one of the two has.
+    `schema` is a `ToolSchema`, or a dict as model providers take them (see `schema_of`); it stays unchanged. The schema
+    alone checks arguments: the handler gets JSON values, by name. Its annotations count for injected parameters only,
+    and its defaults for arguments that the model omits. Without `**kwargs` it must take all parameters of the schema,
+    else `ToolDefinitionError` names the difference.
+
+    A name may have letters that providers refuse, such as a dot. On the wire it is then `math_power_x` and eight
+    digits, everywhere else the tool's own. A `$schema` of draft 4 to 2020-12 is followed. Patterns have no look-around
+    and no back-references, and `\d` and `\w` are ASCII. Arguments that are too complex to check are
+    `invalid_arguments`.
     """
     check_keywords("tool_from_schema", options, CallOptions)
     described = schema_of(schema)

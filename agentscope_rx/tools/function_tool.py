@@ -101,7 +101,11 @@ class FunctionToolOptions(CallOptions, total=False):
 
 
 class FunctionTool(Tool, Generic[P, R_co]):
-    """A function as a tool; its schema and validator are made once, from its signature and docstring, or are given."""
+    """A function as a tool: see `tool` for its options, its results and its errors.
+
+    The schema and the validator are made once, from signature and docstring, or come from `schema`. pydantic reads
+    arguments, so models may send `"5"` for 5 (see `Tool.validate`).
+    """
 
     def __init__(
         self,
@@ -180,8 +184,8 @@ class FunctionTool(Tool, Generic[P, R_co]):
     def call(self, arguments: Mapping[str, object], executor: Executor | None = None) -> Flow[object]:
         """One call of the function with validated arguments; `executor` runs blocking ones that have none.
 
-        Signals: as `Tool.call`; see `tools.calls.lift` for each kind of callable.
-        Cancels: the coroutine's task or the generator; a blocking call that has begun is abandoned.
+        Signals: as `Tool.call`; the table of `tool` has the values for each kind of function.
+        Cancels: the coroutine's task or the generator. A blocking call that has begun is abandoned: its thread goes on.
         """
         if self._schema.injected:
             return self.call_with(arguments, ToolContext(ToolUseBlock("", self.name, arguments)), executor)
@@ -250,7 +254,82 @@ def tool(**options: Unpack[FunctionToolOptions]) -> Callable[[Callable[P, R]], F
 def tool(function: Callable[..., object] | None = None, /, **options: Unpack[FunctionToolOptions]) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
 
-    For the options see `FunctionToolOptions`. Raises `ToolDefinitionError` if no schema can be made of the function.
+    The schema comes from the annotations (pydantic types, `Literal`, enums, nested models, defaults) and the docstring.
+    `ToolDefinitionError` if a parameter has no annotation, or if there are `*args` or `**kwargs`: a model must know
+    every argument by name.
+
+    | option | default | effect |
+    |---|---|---|
+    | `name`, `description` | the function's | what the model sees |
+    | `strict` | None | asks providers to hold the model to the schema |
+    | `unpack` | False | the fields of the only parameter (a model, a dataclass, a TypedDict) are the parameters |
+    | `execution_config` | None | deadlines and retries; field by field it comes before the agent's and the toolkit's |
+    | `executor` | None | runs a blocking function |
+    | `requires_approval` | False | these calls wait for a person; or a function of the validated arguments |
+    | `always_asks` | False | no hook and no rule lifts `requires_approval` |
+    | `effects` | None | which arguments are paths, a command or code: an `Effects` |
+    | `read_only` | False | calls change nothing outside of the conversation: plan mode allows them |
+    | `interruptible` | True | False: a call runs to its end when the run is interrupted |
+    | `max_concurrency` | None | calls at once, in all runs, toolkits, threads and loops of the process |
+    | `rate` | None | a `Rate`: calls that begin in a time, attempts included |
+    | `exclusive` | False | the call is alone in its round: calls before it end first, calls behind it wait |
+    | `result` | "last" | "joined": all values of a generator together are the result |
+    | `max_result` | None | characters of a result, or a `ResultLimit`; None: the toolkit's |
+    | `return_direct` | False | a result without an error is the agent's reply |
+    | `idempotent` | False | a call may run again with the same `ToolContext.idempotency_key` |
+    | `in_doubt` | None | "ask", "run" or "fail" for a call that a crash has cut off; None: the agent's |
+    | `background` | None | True, or seconds: after them the call goes on in the background |
+
+    How a function runs:
+
+    | function | runs | values |
+    |---|---|---|
+    | a plain one | on a worker thread | what it returns |
+    | `async def` | as a task on the loop | what it returns |
+    | a generator | on a worker, each item | its items; a generator is not advanced while its reader has enough |
+    | an async generator | as a task on the loop | its items |
+    | annotated `-> Observable` or `-> Flow` | on the loop | its values |
+
+    Values before the last are progress, each shown once and in order:
+
+    | the tool                            | chunks  | last chunk event | result    |
+    |-------------------------------------|---------|------------------|-----------|
+    | returns a                           |         | a                | a         |
+    | emits a, b and returns c            | a, b    | c                | c         |
+    | yields a, b, c                      | a, b, c | nothing more     | c         |
+    | yields a, b, with `result="joined"` | a, b    | nothing more     | ab        |
+    | yields a, and fails                 | a       | the error        | the error |
+
+    What the model reads of a result:
+
+    | returned | output |
+    |---|---|
+    | `str` | the text, without quotes |
+    | `None` | "Done." |
+    | a text, image, audio, video or file block | the block |
+    | `bytes` of a known picture, sound, video or PDF | a block with the detected media type; other bytes are an error |
+    | a PIL image, a matplotlib figure, any notebook representation | an image, drawn on a worker thread |
+    | a list or tuple with one of these | the output of each element, in order |
+    | `Msg` | its text and media |
+    | `ToolResultBlock` | itself, with the id and name of the call |
+    | numbers, dicts, lists, dataclasses, pydantic models, dates, ... | compact JSON; JSON strings become text |
+    | an object without a JSON form | `str(value)` |
+    | more than 100 levels of lists and dicts | an error |
+
+    Limits: a call begins when all its limits admit it, and holds nothing while it waits, so calls of other tools pass
+    it. Calls of one tool begin in call order. The wait uses up none of the tool's deadlines; an interruption, the run's
+    deadline or a disposal ends it at once. A permit comes back when the call has really ended: after `finally` blocks,
+    and after an abandoned function has returned. A tool that calls itself, through a sub-agent for example, needs a
+    permit for each level. A method has one limit for all objects of its class; `tool(max_concurrency=2)(obj.method)`
+    makes a tool with its own.
+
+    With `Toolkit(on_failure="cancel_siblings")` the first `failed`, `timeout`, `not_found` or `invalid_arguments` ends
+    the other calls with results of kind `interrupted` that name it. Calls that are not `interruptible` run to their
+    end. The run continues.
+
+    An error becomes a result with a `kind`: `not_found`, `invalid_arguments`, `timeout`, `failed`, `interrupted` or
+    `rejected`. A failing tool does not fail its siblings or the run. Raise `ToolError("...")` for a text without the
+    exception's name, `ToolSuspend(reason)` to wait for the caller.
     """
     check_keywords("tool", options, FunctionToolOptions)
 

@@ -28,7 +28,12 @@ Group = str | Iterable[str] | None
 
 @dataclass(frozen=True, slots=True)
 class ToolGroup:
-    """Tools that are switched together: `description` is their purpose, `notes` explain how to use them once active."""
+    """Tools that are switched together: `description` is their purpose, `notes` explain how to use them once active.
+
+    A tool in groups is shown, and can be called, while one of them is active. A call of a hidden tool is a `not_found`
+    result that names the group. Each toolkit object has its own set of active groups. The groups that a run activates
+    hold for its conversation, and are saved with it; a saved group that no longer exists is ignored.
+    """
 
     name: str
     description: str

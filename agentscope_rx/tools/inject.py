@@ -28,7 +28,24 @@ from agentscope_rx.tools.schemas.signature import MISSING, Parameter
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Marks a parameter, as in `Annotated[Database, Inject]`: it comes from the call's context, by type and key."""
+    r"""Marks a parameter that the caller provides: `Annotated[Database, Inject]`.
+
+    An injected parameter is not in the schema, and an argument of its name from a model is an error. The function stays
+    callable by hand with all its parameters.
+
+    | parameter | gets |
+    |---|---|
+    | `context: ToolContext` | the call itself: its run, `emit`, `interrupted` |
+    | `context: RuntimeContext` | the objects that the caller gave to `call(..., context=)` |
+    | `db: Annotated[Database, Inject]` | the object of that type |
+    | `db: Annotated[Database, Inject("old")]` | the one under that key, or the attribute of that name |
+    | `db: Annotated[Database \| None, Inject]` | the same, or None |
+    | one with a default | the default, if there is no object |
+    | one without a default | an `InjectionError` that names tool, parameter and type, if there is no object |
+
+    Objects are looked up in the call's `RuntimeContext`, then in its store, the agent's store and the toolkit's store
+    (see `ContextStore`). The first match wins.
+    """
 
     key: str = ""
 

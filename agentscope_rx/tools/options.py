@@ -59,7 +59,24 @@ class CommonOptions(TypedDict, total=False):
 
 
 class RegisterOptions(CommonOptions, total=False):
-    """Options for one tool."""
+    """How one tool appears in a toolkit: `toolkit.register(tool, name=..., presets=...)`.
+
+    | option | effect |
+    |---|---|
+    | `name`, `description` | replace the tool's own |
+    | `parameters` | a JSON schema that is shown and checked; the tool's own validation follows |
+    | `extend` | a pydantic model whose fields the model fills in, too; the tool does not get them |
+    | `presets` | arguments that are given here; checked at registration |
+    | `preset_mode="fixed"` | presets are hidden, also from messages and events; a model's value is dropped |
+    | `preset_mode="default"` | presets are shown as defaults; the model's value counts |
+    | `postprocess` | `(call, result) -> result`, or None for unchanged; may be async; sees errors, too |
+    | `execution_config` | its set fields come before the tool's own |
+    | `requires_approval`, `always_asks`, `read_only` | in the place of the tool's own |
+    | `effects`, `return_direct`, `background` | in the place of the tool's own |
+
+    In both modes a null counts as not sent, where null is no value of the parameter. `functools.partial` fixes and
+    hides its arguments, too.
+    """
 
     name: str | None
     description: str | None
@@ -72,7 +89,11 @@ class RegisterOptions(CommonOptions, total=False):
 
 
 class RegisterAllOptions(CommonOptions, total=False):
-    """Options for the tools of a source."""
+    """How the tools of a source appear: `toolkit.register_all(source, prefix="fs_", disable=["delete"])`.
+
+    `presets` is a mapping by tool name. `enable` and `disable` are names of the source's tools; an unknown name is an
+    error. `prefix` stands before each name. The other options are those of `RegisterOptions`.
+    """
 
     presets: Mapping[str, Mapping[str, object]] | None
     """Arguments that are given here, by tool name (see `tools.argument_wrappers`)."""

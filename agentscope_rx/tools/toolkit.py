@@ -1,7 +1,4 @@
-"""`Toolkit`: the tools of an agent in the order of their registration, and how their calls run.
-
-A call's config is, field by field: the tool's own, over the given one, over the toolkit's, over `TOOL_DEFAULTS`.
-"""
+"""`Toolkit`: the tools of an agent in the order of their registration, and how their calls run."""
 
 from __future__ import annotations
 
@@ -57,15 +54,20 @@ MAX_KEPT = 64
 class Toolkit:
     """Holds tools by name and runs their calls.
 
-    `tools` are tools, functions, or objects with `@tool` methods. At most `max_concurrency` calls of a batch run at
-    once; `parallel=False` runs them one after the other. Blocking functions run on `executor`, unless they have their
-    own. `approval` selects the calls that need a person's approval (see `tools.approval`). Groups of tools can be
-    activated and deactivated (see `tools.groups`).
-    `max_concurrency_total` bounds the calls of all batches together, copies and overlays included. With
-    `on_failure="cancel_siblings"` a failed call ends the others of its batch. For the limits of a single tool see
-    `tools.limits`. Results larger than `max_result` (None: no limit) are cut, or stored by its evictor.
-    `context_store` is searched for objects that the call's context does not have. With `allow_deletion=False`
-    `remove` and `remove_tool_groups` raise `ConfigurationError`.
+    `tools` are tools, functions, objects with `@tool` methods, toolkits, or lists of these. `tool` has the options of
+    one tool, `ToolPolicy` the rules of approval, `ToolGroup` those of groups.
+
+    | argument | default | effect |
+    |---|---|---|
+    | `max_concurrency` | 16 | calls of one round at once; `parallel=False` means 1 |
+    | `max_concurrency_total` | None | calls of all rounds and runs at once, copies and overlays included |
+    | `execution_config` | 5 minutes, one attempt | deadlines and retries; a tool's and the agent's come first |
+    | `executor` | None | runs blocking functions that have none |
+    | `approval` | None | the calls that need a person: a function of the call, or a `ToolPolicy` |
+    | `on_failure` | "collect" | "cancel_siblings": the first failure of a round ends its other calls |
+    | `max_result` | 100,000 characters | larger results are cut, or stored by an evictor; None: no limit |
+    | `context_store` | None | searched for objects that the call's context does not have |
+    | `allow_deletion` | True | False: `remove` and `remove_tool_groups` raise `ConfigurationError` |
     """
 
     def __init__(
@@ -114,12 +116,10 @@ class Toolkit:
     ) -> Tool:
         """Add a `Tool`, a function or a callable object, and return the registered tool.
 
-        `group` is the name of a group, or several: the tool is available while one of them is active. `options` change
-        its schema, arguments and results (see `RegisterOptions`). `on_conflict` decides if the name is taken: "error",
-        "override" (replace the other tool), "skip" (keep and return the other tool) or "rename" (register this one as
-        name_2, name_3, ...).
-        Raises `ToolDefinitionError` if the object cannot be a tool, `DuplicateToolError` if the name is taken,
-        `ConfigurationError` if there is no such group.
+        `options` change its schema, arguments and results (see `RegisterOptions`), `group` names its groups.
+        `on_conflict` decides if the name is taken: "error", "override", "skip" (return the other tool) or "rename"
+        (name_2, name_3, ...). Raises `ToolDefinitionError` if the object cannot be a tool, `DuplicateToolError` if the
+        name is taken, `ConfigurationError` if there is no such group.
         """
         return self._registry.add([made(tool, options)], group, on_conflict)[0]
 

@@ -27,7 +27,16 @@ from agentscope_rx.tools.limits import ToolLimits, limits_of
 
 
 class WrapperTool(Tool):
-    """Delegates to `inner`: calls with their context and executor, streams, limits, options."""
+    """Delegates to `inner`: calls with their context and executor, streams, limits, options. Override what differs.
+
+        class Announced(WrapperTool):
+            def call_with(self, arguments, context, executor=None):
+                return concat(just(f"calling {self.name}"), super().call_with(arguments, context, executor))
+
+    An override that takes `executor` lets blocking functions beneath it run on the toolkit's executor. Every attribute
+    of `Tool` is the inner tool's until you set it on the wrapper. Wrappers nest in any order; errors about arguments
+    name the outermost.
+    """
 
     passes_on: ClassVar[bool] = True
     """True if its calls take an executor."""

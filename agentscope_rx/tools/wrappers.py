@@ -34,7 +34,14 @@ _NO_LIMITS = {
 
 
 def only(tools: object, *names: str) -> Tools:
-    """The tools of these names, in their original order."""
+    """The tools of these names, in their original order.
+
+    Like `without`, `renamed`, `prefixed`, `preset`, `approving`, `mapped` and `limited`, it takes a toolkit, a tool, an
+    object with `@tool` methods, or several of these. It returns changed tools and leaves the given ones as they are.
+    The functions nest:
+
+        Toolkit([prefixed("fs_", only(files, "read", "list")), approving(without(shell, "status"))])
+    """
     return tuple(chosen(tools_of(tools), names, (), ()))
 
 
@@ -56,7 +63,7 @@ def prefixed(prefix: str, tools: object) -> Tools:
 
 
 def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: PresetMode = "fixed") -> Tools:
-    """The tools with presets, by tool name (see `tools.argument_wrappers`)."""
+    """The tools with presets, by tool name: arguments that you give in the model's place (see `Toolkit.register`)."""
     found = chosen(tools_of(tools), None, (), values)
     return tuple(
         made(each, {"presets": values[each.name], "preset_mode": mode}) if each.name in values else each
@@ -75,7 +82,10 @@ def mapped(tools: object, function: Postprocess) -> Tools:
 
 
 def limited(tools: object, config: ExecutionConfig | None = None, **limits: object) -> Tools:
-    """The tools with these deadlines and retries over their own, and with other limits of `Tool`, by name."""
+    """The tools with these deadlines and retries over their own, and with other limits of `Tool`, by name.
+
+    limited(tools, ExecutionConfig(timeout=10), max_concurrency=2, interruptible=False)
+    """
     known = sorted(name for name in delegated() if name not in _NO_LIMITS)
     for name in limits:
         if name not in known:

@@ -17,7 +17,10 @@ class ToolBegun:
 
 @dataclass(frozen=True, slots=True)
 class ToolChunk:
-    """Progress of a call; the result follows. `emitted`: by the context, so it is not one of the tool's values."""
+    """Progress of a call; the result follows.
+
+    `emitted` is True for progress by the context, which is no value of the tool.
+    """
 
     call: ToolUseBlock
     output: tuple[OutputBlock, ...]
@@ -26,7 +29,10 @@ class ToolChunk:
 
 @dataclass(frozen=True, slots=True)
 class ToolRetry:
-    """Attempt `number` of a call failed; the next begins in `delay` seconds. `discarded`: its chunks do not count."""
+    """Attempt `number` of a call failed; the next begins in `delay` seconds.
+
+    With `discarded` the chunks of the failed attempt do not count.
+    """
 
     call: ToolUseBlock
     number: int

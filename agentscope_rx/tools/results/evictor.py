@@ -56,9 +56,9 @@ def evicted(limit: ResultLimit, call: ToolUseBlock, result: ToolResultBlock) -> 
 class FolderEvictor:
     """Stores each result in a folder: its text in one file, each of its media in another.
 
-    `shown_as` is the folder's name for the model, such as its path in the workspace of the file tools. File names are
-    built from the tool, the call and the content: none leads out of the folder, and no result replaces another. Files
-    are written in one step, and never deleted.
+    `shown_as` is the folder's name for the model, such as its path in the workspace of the file tools. File names come
+    from the tool, the call and the content, so no file leaves the folder and none replaces another. Each file appears
+    whole. Nothing deletes them.
     """
 
     def __init__(self, path: str | Path, *, shown_as: str | None = None) -> None:

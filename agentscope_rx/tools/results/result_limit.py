@@ -46,10 +46,13 @@ Reference = str | Awaitable[str] | abc.ObservableBase[str]
 
 
 class ResultEvictor(Protocol):
-    """Stores results that are too large to be shown; a function of the same two arguments is one, too."""
+    """Stores results that are too large to show. A function of the same two arguments is one, too."""
 
     def store(self, call: ToolUseBlock, result: ToolResultBlock, /) -> Reference:
-        """Store the whole result; returns where, in words that a model can act on. A plain method runs on a worker."""
+        """Store the whole result; returns where, in words that a model can act on.
+
+        The reference is a `str`, or an awaitable or Observable of one. A plain method runs on a worker thread.
+        """
         ...
 
 
@@ -64,8 +67,21 @@ def _check(name: str, value: int | None, least: int) -> None:
 class ResultLimit:
     """The size limit of a result: `chars` of text, `media` characters of base64 (or URL); None: no limit.
 
-    A larger result is stored by `evictor`, which has `patience` seconds. Without an evictor, or if it fails, the result
-    is cut, with a note.
+        text     head . . . . . . . . . . . . tail        longer than `chars`
+        shown    head [90,000 of 190,000 characters are left out here. ...] tail
+
+    A large result would fill the model's context for good, because memory keeps it. Both ends stay: the beginning says
+    what the result is, the end how it ended. Text and notice together have at most `chars` characters; lines and
+    characters stay whole if possible. Several texts become one, with media behind it. A notice replaces media beyond
+    `media`.
+
+    `evictor` stores the whole result first, and the notice names the place. It has `patience` seconds. If it fails, is
+    late, or returns a reference longer than half the limit, the result is only cut, and a warning is logged. With an
+    evictor a joined stream is held in memory as a whole.
+
+    `result.metadata["limited"]` has `chars` (of the whole), `left_out`, `media_left_out`, `reference` and `error`, as
+    far as they apply. Errors are limited like results. Progress, results that a hook replaces, and answers of a person
+    or a client are not limited.
     """
 
     chars: int | None = CHARS

@@ -203,7 +203,7 @@ def guaranteed(column: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> froz
 @pytest.mark.parametrize("column", COLUMNS)
 def test_the_table_of_guarantees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
     """The docs' table is what the backends say of themselves."""
-    text = (ROOT / "docs" / "files-and-commands.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| guarantee \| local.*?(?=\n\n)", text, re.MULTILINE | re.DOTALL)
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     index = next(at for at, name in enumerate(head) if column in name)
