@@ -56,7 +56,9 @@ def add_index(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     index.add_argument("--rebuild", action="store_true", help="index all documents anew")
     patterns = "(repeatable); remembered"
     index.add_argument("--include", metavar="GLOB", action="append", help=f"only these, such as '*.md' {patterns}")
-    index.add_argument("--exclude", metavar="GLOB", action="append", help=f"not these, such as 'drafts/' {patterns}")
+    ignored = f"not these, such as 'drafts/' {patterns}"
+    # (--exclude is the older name)
+    index.add_argument("--ignore", "--exclude", dest="ignore", metavar="GLOB", action="append", help=ignored)
     form = index.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the progress as lines of JSON")
     form.add_argument("-q", "--quiet", action="store_true", help="print only what could not be indexed")
@@ -103,7 +105,7 @@ def _place_of(flags: argparse.Namespace) -> IndexPlace:
         embedding=embedding,
         into="" if flags.into is None else _absolute(flags.into),
         include=known.include if flags.include is None else tuple(flags.include),
-        exclude=known.exclude if flags.exclude is None else tuple(flags.exclude),
+        ignore=known.ignore if flags.ignore is None else tuple(flags.ignore),
     )
     # (a wrong name must not be remembered)
     knowledge_place.embedding_of(embedding)
@@ -200,5 +202,5 @@ def _nothing(name: str, report: IndexProgress) -> InvalidInputError:
     others = f" but {counted(report.skipped, 'file')} of other kinds" if report.skipped else ""
     return InvalidInputError(
         f"{clean(name)} has no document that can be read{',' if others else ''}{others}. Hidden files, links and what "
-        "--include and --exclude leave out do not count."
+        "--include and --ignore leave out do not count."
     )

@@ -51,7 +51,7 @@ class Settings:
     embedding: str = "static"
     into: str = ""
     include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, folder: Path) -> Settings:
@@ -70,10 +70,11 @@ class Settings:
             ) from None
         known = cast("dict[str, object]", found) if isinstance(found, dict) else {}
         embedding, into = known.get("embedding"), known.get("into")
-        include, exclude = (_texts(known.get(name)) for name in ("include", "exclude"))
-        if not (isinstance(embedding, str) and isinstance(into, str)) or include is None or exclude is None:
+        # (`exclude` is the older name of `ignore`)
+        include, ignore = (_texts(each) for each in (known.get("include"), known.get("ignore", known.get("exclude"))))
+        if not (isinstance(embedding, str) and isinstance(into, str)) or include is None or ignore is None:
             raise ConfigurationError(f"{path} is no file of this program. Remove it, and index the folder again.")
-        return cls(embedding, into, include, exclude)
+        return cls(embedding, into, include, ignore)
 
     def save(self, folder: Path) -> None:
         """Remember them; `ConfigurationError` if the folder cannot be written to."""
@@ -136,7 +137,7 @@ class IndexPlace:
         """What brings the base up to the folder."""
         from agentscope_rx.knowledge import Indexer
 
-        return Indexer(base, include=self.settings.include, ignore=self.settings.exclude)
+        return Indexer(base, include=self.settings.include, ignore=self.settings.ignore)
 
     @property
     def is_own(self) -> bool:

@@ -104,13 +104,21 @@ def test_what_cannot_begin(capsys: Captured, arguments: list[str], named: str) -
     assert named in err and out == "" and err.count("\n") == 1
 
 
-def test_flags_are_remembered(capsys: Captured, folder: Path) -> None:
-    indexed(capsys, "--embedding", "multilingual", "--include", "z*", "--exclude", "drafts/")
+@pytest.mark.parametrize("flag", ["--ignore", "--exclude"])
+def test_flags_are_remembered(capsys: Captured, folder: Path, flag: str) -> None:
+    indexed(capsys, "--embedding", "multilingual", "--include", "z*", flag, "drafts/")
     saved = json.loads((folder / "docs" / ".agentscope" / "knowledge.json").read_text())
-    assert saved == {"embedding": "multilingual", "into": "", "include": ["z*"], "exclude": ["drafts/"]}
+    assert saved == {"embedding": "multilingual", "into": "", "include": ["z*"], "ignore": ["drafts/"]}
     assert indexed(capsys)[0].startswith("1 document: 1 unchanged")
     assert main(["search", "docs", "ticket"]) == 0
     assert capsys.readouterr().out.startswith("1. zoo.md, Zoo")
+
+
+def test_settings_with_the_older_name_are_read(capsys: Captured, folder: Path) -> None:
+    indexed(capsys)
+    settings = {"embedding": "static", "into": "", "include": [], "exclude": ["zoo.md"]}
+    (folder / "docs" / ".agentscope" / "knowledge.json").write_text(json.dumps(settings))
+    assert indexed(capsys)[0].startswith("1 document: 1 unchanged, 1 removed")
 
 
 def test_another_model_says_what_to_do(capsys: Captured, folder: Path) -> None:
