@@ -87,6 +87,7 @@
     |   +-- KnowledgeStorageError           its store could not be read or written
     |   +-- KnowledgeFormatError            its store is of another program, a newer version or another embedding model
     |   +-- KnowledgeTimeoutError           it gave no passages in time
+    |   +-- EmptyKnowledgeError             it has no documents
     |   +-- RerankingError                  a reranker gave no score for each passage
     +-- LongTermMemoryError                 a long-term memory could not record or retrieve
     |   +-- LongTermMemoryStorageError      its database could not be read or written
@@ -140,6 +141,7 @@ from agentscope_rx.errors.knowledge import (
     DocumentError,
     DocumentTimeoutError,
     DocumentTooLargeError,
+    EmptyKnowledgeError,
     KnowledgeError,
     KnowledgeFormatError,
     KnowledgeStorageError,
@@ -273,6 +275,7 @@ __all__ = [
     "DocumentTimeoutError",
     "DocumentTooLargeError",
     "DuplicateToolError",
+    "EmptyKnowledgeError",
     "EmptyResponseError",
     "EndOfInputError",
     "EventLineError",

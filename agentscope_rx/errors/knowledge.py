@@ -68,6 +68,18 @@ class KnowledgeTimeoutError(KnowledgeError):
         self.retryable = True
 
 
+class EmptyKnowledgeError(KnowledgeError):
+    """The knowledge base `base` has no documents, so nothing can be found; `store` is where it looks."""
+
+    def __init__(self, base: str, store: str) -> None:
+        super().__init__(
+            f"The knowledge base {base!r} has no documents: {store} is empty. Check its path, or add documents, as in "
+            "base.add(Path('notes.md')) or Indexer(base).folder('docs')."
+        )
+        self.base = base
+        self.store = store
+
+
 class RerankingError(KnowledgeError):
     """A reranker gave no usable scores for the passages."""
 

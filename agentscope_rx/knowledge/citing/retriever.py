@@ -88,7 +88,9 @@ class Retriever:
         def found(passages: tuple[Passage, ...]) -> Retrieved:
             from agentscope_rx.knowledge.retrieval.passages import problems_of
 
-            return Retrieved(queries=asked, passages=passages, problems=problems_of(passages))
+            # (several queries have the same problem)
+            problems = {(type(each), str(each)): each for each in problems_of(passages)}
+            return Retrieved(queries=asked, passages=passages, problems=tuple(problems.values()))
 
         def failed(error: Exception) -> Flow[Retrieved]:
             return just(Retrieved(queries=asked, problems=(error,)))

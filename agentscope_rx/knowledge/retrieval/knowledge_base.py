@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Literal
 
 from reactivex import operators as ops
 
-from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
+from agentscope_rx.errors import ConfigurationError, EmptyKnowledgeError, KnowledgeTimeoutError
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_limit, check_threshold
 from agentscope_rx.knowledge.passage import Found, Passage
 from agentscope_rx.knowledge.retrieval.fusing import best_first, fuse, without_copies
 from agentscope_rx.knowledge.retrieval.passages import Passages, Scale, problems_of, scale_of
 from agentscope_rx.knowledge.retrieval.reranking import Reranker, rerank
 from agentscope_rx.knowledge.retrieval.windows import widened
-from agentscope_rx.knowledge.store import ChunkStore, IndexInfo
+from agentscope_rx.knowledge.store import ChunkStore, Indexed, IndexInfo
 from agentscope_rx.knowledge.where import Where, check_where
 from agentscope_rx.messages.frozen import encodable
 from agentscope_rx.messages.queries import Query, query_text
@@ -166,7 +166,8 @@ class KnowledgeBase(Knowledge):
     ) -> Flow[tuple[Passage, ...]]:
         """At most `limit` passages that fit the query, best first; a `Passages`, with the problems that there were.
 
-        A query of more than 4,000 characters is searched for by its beginning and its end.
+        A query of more than 4,000 characters is searched for by its beginning and its end. If nothing was found
+        because the store has no documents, an `EmptyKnowledgeError` is among the problems (`problems_of`).
 
         Signals: one `Passages`; `InvalidInputError`; `KnowledgeTimeoutError` and other `KnowledgeError`s; the error of
         the embedding model.
@@ -205,8 +206,21 @@ class KnowledgeBase(Knowledge):
         )
 
     def _chosen(self, asked: _Asked, passages: tuple[Passage, ...]) -> Flow[tuple[Passage, ...]]:
+        if not passages:
+            return self._nothing_found(passages)
         wide = widened(self.store, passages, asked.limit, self.window)
         return wide.pipe(concat_map(lambda found: just(Passages(found, problems_of(passages), scale_of(passages)))))
+
+    def _nothing_found(self, passages: tuple[Passage, ...]) -> Flow[tuple[Passage, ...]]:
+        """No passages; a base without documents is a problem, as its path may be misspelt."""
+
+        def reported(documents: Sequence[Indexed]) -> Flow[tuple[Passage, ...]]:
+            problems = problems_of(passages)
+            if not documents:
+                problems = (*problems, EmptyKnowledgeError(self.name, repr(self.store)))
+            return just(Passages((), problems, scale_of(passages)))
+
+        return self.store.documents().pipe(ops.take(1), ops.to_list(), concat_map(reported))
 
     def _candidates(self, asked: _Asked) -> Flow[tuple[Passage, ...]]:
         if self.search == "keyword" and asked.threshold is None:

@@ -24,8 +24,8 @@ class Scale:
 class Passages(tuple[Passage, ...]):
     """A tuple of passages, best first. `problems` are errors that made the result worse, but did not end the retrieval.
 
-    A base that failed beside others, or a reranker that failed, is there. `problems_of` reads them from any tuple.
-    `scale` says with which other results the scores can be compared, None if that is not known.
+    Such as: a base that failed beside others, a base without documents, or a reranker that failed. `problems_of` reads
+    them from any tuple. `scale` says with which other results the scores can be compared, None if that is not known.
     """
 
     problems: tuple[Exception, ...]

@@ -11,7 +11,7 @@ from reactivex import operators as ops
 from agentscope_rx import ReActAgent, RuntimeContext, Toolkit
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, KnowledgeError
 from agentscope_rx.events import ActingChunkEvent, Event, RetrievalEvent, fold
-from agentscope_rx.knowledge import KnowledgeHook, KnowledgeScope, MergedKnowledge, knowledge_tools
+from agentscope_rx.knowledge import KnowledgeBase, KnowledgeHook, KnowledgeScope, MergedKnowledge, knowledge_tools
 from agentscope_rx.knowledge.citing.knowledge_tools import MAX_LIMIT
 from agentscope_rx.knowledge.citing.retriever import Retriever
 from agentscope_rx.messages import ToolResultKind
@@ -19,6 +19,7 @@ from agentscope_rx.reactive import throw, timer
 from agentscope_rx.testing import ScriptedModel, call, check_tool, run_virtual
 from tests.agent.parts import assert_whole, remembered
 from tests.knowledge.citing.parts import Told, agent, events_of, knowledge_in, passage
+from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding
 
 TOOL = ["retrieve_knowledge"]
 
@@ -187,6 +188,13 @@ def test_errors_are_results_and_a_part_is_said_to_be_one():
     )
     assert "\nB\n" in result.text
     assert_whole(both)
+
+
+def test_a_base_without_documents_is_an_error_result():
+    friday = searching(KnowledgeBase(MemoryStore(), TopicEmbedding(), name="typo"))
+    events_of(friday)
+    (result,) = results_of(friday)
+    assert result.is_error and "The knowledge base 'typo' has no documents" in result.text
 
 
 @pytest.mark.parametrize(("docs", "query"), [(Told(), "q"), (Told("A"), "  ")])

@@ -9,14 +9,15 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx import ReActAgent, UsageLimits, tool
-from agentscope_rx.errors import KnowledgeError, KnowledgeTimeoutError
+from agentscope_rx.errors import EmptyKnowledgeError, KnowledgeError, KnowledgeTimeoutError
 from agentscope_rx.events import ErrorEvent, RetrievalEvent, fold
-from agentscope_rx.knowledge import KnowledgeHook
+from agentscope_rx.knowledge import KnowledgeBase, KnowledgeHook
 from agentscope_rx.messages import GenerateReason
 from agentscope_rx.reactive import Flow, throw, timer
 from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, remembered
 from tests.knowledge.citing.parts import Rewrites, Told, agent, events_of, knowledge_in, passage
+from tests.knowledge.retrieval.parts import MemoryStore, TopicEmbedding
 
 
 @tool
@@ -51,6 +52,15 @@ def test_a_failing_base_is_reported_and_the_run_goes_on():
     assert [type(each) for each in dropped] == [KnowledgeError] and events[-1].type == "post_call"
     assert knowledge_in(model) == ""
     assert_clean(friday)
+
+
+def test_a_base_without_documents_is_reported_once():
+    typo = KnowledgeBase(MemoryStore(), TopicEmbedding(), name="typo")
+    friday = agent(ScriptedModel("I do not know."), hooks=[KnowledgeHook(typo, rewrite=Rewrites("cat", "dog"))])
+    with collect_dropped() as dropped:
+        found = retrieval_of(events_of(friday))
+    assert found.error_text.count("has no documents") == 1 and found.passages == ()
+    assert [type(each) for each in dropped] == [EmptyKnowledgeError]
 
 
 def test_a_failing_base_leaves_the_others():

@@ -9,7 +9,7 @@ from reactivex import operators as ops
 from agentscope_rx.knowledge import Chunk, ChunkStore, Document, EmbeddedChunk, Found, Indexed, IndexInfo, Where
 from agentscope_rx.knowledge.where import matches
 from agentscope_rx.models.embedding import EmbeddingInput, EmbeddingModel, Embeddings, cosine
-from agentscope_rx.reactive import Flow, defer, empty, from_iterable, just, then, throw, timer
+from agentscope_rx.reactive import Flow, defer, from_iterable, just, then, throw, timer
 
 TOPICS = ("cat", "dog", "train", "ticket", "winter", "zoo")
 """The dimensions of the vectors: how often a text has the word."""
@@ -114,7 +114,9 @@ class MemoryStore(ChunkStore):
         raise NotImplementedError
 
     def documents(self, prefix: str = "") -> Flow[Indexed]:
-        return from_iterable(()) if prefix else empty()
+        known = {each.document.id: each.document for each in self.chunks if each.document.id.startswith(prefix)}
+        found = [Indexed(document=each, chunks=1) for each in known.values()]
+        return self._ask("documents", prefix, lambda: from_iterable(found))
 
     def close(self) -> Flow[None]:
         return just(None)

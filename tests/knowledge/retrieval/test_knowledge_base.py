@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from agentscope_rx import Msg
 from agentscope_rx.errors import (
     ConfigurationError,
+    EmptyKnowledgeError,
     InvalidInputError,
     KnowledgeStorageError,
     KnowledgeTimeoutError,
@@ -44,6 +46,35 @@ def test_hybrid_prefers_what_both_searches_find():
     assert first.score == 1.0 and first.similarity == pytest.approx(1.0) and first.relevance == 2.0
     assert first.base == "knowledge" and first.text == first.chunk.text
     assert isinstance(found, Passages) and problems_of(found) == ()
+
+
+@pytest.mark.parametrize("search", ["hybrid", "vector", "keyword"])
+def test_a_base_without_documents_is_a_problem(tmp_path: Path, search: Any):
+    typo = KnowledgeBase(tmp_path / "typo.db", name="handbook", search=search)
+    found = typo.retrieve("train ticket").run()
+    (problem,) = problems_of(found)
+    assert found == ()
+    assert isinstance(problem, EmptyKnowledgeError) and problem.base == "handbook"
+    assert all(each in str(problem) for each in (str(tmp_path / "typo.db"), "has no documents", "base.add("))
+    typo.add("A train ticket costs five.").run()
+    found = typo.retrieve("train ticket").run()
+    assert len(found) == 1 and problems_of(found) == ()
+    typo.store.close().run()
+
+
+def test_documents_without_the_answer_are_no_problem():
+    full = base()
+    found = full.retrieve("train ticket", where={"lang": "fr"}).run()
+    assert found == () and problems_of(found) == ()
+    # (documents are looked for only then)
+    full.retrieve("train ticket").run()
+    assert [name for name, _ in full.store.calls].count("documents") == 1
+
+
+def test_an_error_of_the_look_for_documents_is_raised():
+    broken = KnowledgeBase(MemoryStore(failing=["documents"]), TopicEmbedding())
+    with pytest.raises(RuntimeError, match="broken"):
+        broken.retrieve("cat").run()
 
 
 def test_vectors_find_what_has_other_words():

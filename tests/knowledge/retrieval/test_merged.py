@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeError, KnowledgeStorageError
+from agentscope_rx.errors import (
+    ConfigurationError,
+    EmptyKnowledgeError,
+    InvalidInputError,
+    KnowledgeError,
+    KnowledgeStorageError,
+)
 from agentscope_rx.knowledge import Knowledge, KnowledgeBase, MergedKnowledge, Passage, problems_of, retrieve_all
 from agentscope_rx.reactive import empty, never
 from agentscope_rx.testing import run_virtual
@@ -89,6 +95,13 @@ def test_one_base_fails_and_the_others_answer():
         run_virtual(MergedKnowledge([broken, base("trains", *TRAINS)], on_error="fail").retrieve("train"))
     with pytest.raises(KnowledgeStorageError):
         run_virtual(MergedKnowledge([broken]).retrieve("train"))
+
+
+def test_one_base_is_empty_and_the_others_answer():
+    empty = KnowledgeBase(MemoryStore(), TopicEmbedding(), name="typo")
+    found = run_virtual(MergedKnowledge([base("trains", *TRAINS), empty]).retrieve("train"))
+    (problem,) = problems_of(found)
+    assert {each.base for each in found} == {"trains"} and isinstance(problem, EmptyKnowledgeError)
 
 
 def test_one_base_is_late_and_the_others_answer():
