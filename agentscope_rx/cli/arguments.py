@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     completion = commands.add_parser(
         "completion", help="print a completion script for a shell", description="Print a completion script for a shell."
     )
-    completion.add_argument("shell", choices=SHELLS)
+    completion.add_argument("shell", choices=SHELLS, help="the shell")
     return whole
 
 

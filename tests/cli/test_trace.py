@@ -144,8 +144,9 @@ def test_old_logs_are_shown(capsys: Captured) -> None:
 
 def test_the_page_shows_what_is_printed(capsys: Captured) -> None:
     assert main(["trace", str(LOG), "--width", "92"]) == 0
-    shown = "".join(f"    {line}".rstrip() + "\n" for line in capsys.readouterr().out.splitlines())
-    assert shown in (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    shown = "".join(line.rstrip() + "\n" for line in capsys.readouterr().out.splitlines())
+    page = Path(__file__).parents[2] / "docs" / "guides" / "command-line.md"
+    assert shown in page.read_text(encoding="utf-8")
 
 
 # --- as a process -----------------------------------------------------------------------------------------------------

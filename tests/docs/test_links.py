@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.command_line import PAGE, page_with_tables
 from tests.docs.pages import DOCS, PAGES, ROOT, name_of
 
 TEXTS = [
@@ -51,3 +52,8 @@ def test_the_architecture_page_has_every_room():
     assert {room for room in rooms if f"`{room}/`" not in page and f"`{room}.py`" not in page} == set()
     paths = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?)`", page)
     assert not [path for path in paths if "/" in path.rstrip("/") and not (ROOT / "agentscope_rx" / path).exists()]
+
+
+def test_the_page_of_the_command_line_has_every_option():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page_with_tables(page) == page, "Write it anew: python -m tests.docs.command_line"
