@@ -6,6 +6,7 @@
 | `trace --follow FILE`      | shows it while the file grows, until its runs have ended                       |
 | `trace --events FILE`      | prints a line for each event instead                                           |
 | `trace --json FILE`        | prints the timeline as JSON                                                    |
+| `trace --svg OUT FILE`     | writes it as a picture, with the events as marbles; `-` is standard output     |
 
 What can be read is shown, also if the log is cut off or has a line that is no event: that is reported behind it.
 """
@@ -29,7 +30,7 @@ from agentscope_rx.agent import Price
 from agentscope_rx.cli.event_log import CutOffError, EventFeed, Grown, follow, open_binary, read_pieces
 from agentscope_rx.cli.exit_codes import ANSWERED, note
 from agentscope_rx.console.output import is_colorful
-from agentscope_rx.console.timeline import TimelineFold
+from agentscope_rx.console.timeline import TimelineFold, timeline_svg
 from agentscope_rx.console.timeline.drawing import Look, timeline_lines
 from agentscope_rx.console.timeline.event_lines import event_line
 from agentscope_rx.console.timeline.printing import as_text, glyphs_for, print_timeline
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 """The columns of a file."""
+PIXELS = 960
+"""The width of a picture."""
 LONG = 8 * 1024 * 1024
 """The bytes of a file of which the progress is shown."""
 STDIN = "-"
@@ -65,7 +68,9 @@ def add_trace(commands: _SubParsersAction[argparse.ArgumentParser], count: Calla
     trace.add_argument(
         "--depth", metavar="N", type=count, help="1 shows runs, 2 their rounds, 3 calls, 4 sub-agents' runs, ... (all)"
     )
-    trace.add_argument("--width", metavar="N", type=count, help=f"the columns (those of the terminal, or {WIDTH})")
+    trace.add_argument(
+        "--width", metavar="N", type=count, help=f"the columns (those of the terminal, or {WIDTH}); pixels of an SVG"
+    )
     trace.add_argument(
         "--prices",
         metavar="FILE",
@@ -74,6 +79,7 @@ def add_trace(commands: _SubParsersAction[argparse.ArgumentParser], count: Calla
     form = trace.add_mutually_exclusive_group()
     form.add_argument("--events", action="store_true", help="print a line for each event instead")
     form.add_argument("--json", action="store_true", help="print the timeline as JSON")
+    form.add_argument("--svg", metavar="OUT", help="write the timeline as an SVG picture instead; '-' prints it")
 
 
 def trace(flags: argparse.Namespace) -> int:
@@ -180,6 +186,8 @@ def _follow(path: str, feed: EventFeed, view: _View, fold: TimelineFold) -> None
 
 
 def _view_of(flags: argparse.Namespace, fold: TimelineFold, file: TextIO) -> _View:
+    if flags.svg is not None:
+        return _Picture(fold, file, flags.svg, flags.width or PIXELS, flags.depth)
     width: int = flags.width or shutil.get_terminal_size((WIDTH, 24)).columns
     if flags.json:
         return _View(fold, file)
@@ -230,6 +238,32 @@ class _Timeline(_View):
     def end(self) -> None:
         if self._fold.events:
             print_timeline(self._fold.timeline, self._file, width=self._width, depth=self._depth)
+
+
+class _Picture(_View):
+    """Writes the timeline as an SVG picture at the end."""
+
+    def __init__(self, fold: TimelineFold, file: TextIO, path: str, width: int, depth: int | None) -> None:
+        super().__init__(fold, file)
+        if path != STDIN and not Path(path).absolute().parent.is_dir():
+            raise InvalidInputError(f"--svg {path} cannot be written: there is no folder {Path(path).parent}.")
+        # a wrong width is reported before the log is read
+        timeline_svg(fold.timeline, width=width)
+        self._path = path
+        self._width = width
+        self._depth = depth
+
+    def end(self) -> None:
+        if not self._fold.events:
+            return
+        picture = timeline_svg(self._fold.timeline, width=self._width, depth=self._depth)
+        if self._path == STDIN:
+            self._file.write(encodable_in(picture, self._file))
+            return
+        try:
+            Path(self._path).write_text(picture, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InvalidInputError(f"--svg {self._path} cannot be written: {error.strerror or error}.") from error
 
 
 class _EventLines(_View):

@@ -69,6 +69,30 @@ def test_json_holds_the_whole_timeline(capsys: Captured) -> None:
     assert (model["kind"], model["first_chunk"], model["state"]) == ("model", 0.7, "done")
 
 
+def test_a_picture_is_written(capsys: Captured) -> None:
+    log = written(busy_log())
+    assert main(["trace", log, "--svg", "run.svg", "--depth", "3"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["trace", log, "--svg", "-", "--depth", "3"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("<svg ") and Path("run.svg").read_text(encoding="utf-8") == out
+    assert main(["trace", log, "--svg", "-", "--width", "500"]) == 0
+    assert ' width="500"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--svg", "none/run.svg"], "there is no folder none"),
+        (["--svg", "."], "--svg . cannot be written: Is a directory"),
+        (["--svg", "run.svg", "--width", "20"], "at least 400 pixels, not 20"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_is_reported(flags: list[str], said: str, capsys: Captured) -> None:
+    assert main(["trace", written(busy_log()), *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_log_that_is_cut_off_is_shown(capsys: Captured) -> None:
     data = Path(written(busy_log())).read_bytes()
     Path("cut.jsonl").write_bytes(data[: len(data) // 2])

@@ -181,7 +181,7 @@ def test_short_numbers():
 @given(st.floats(1e-6, 1e9), st.integers(20, 200))
 def test_ticks_are_at_round_numbers_and_apart(span: float, columns: int):
     ticks = Axis(0.0, span, columns).ticks()
-    assert len(ticks) <= columns / 10 + 1 and (not ticks or ticks[0] == (0, "0"))
+    assert len(ticks) <= columns / 10 + 1 and (not ticks or ticks[0] == (0, "0", 0.0))
     for one, after in pairwise(ticks):
         assert after.column - one.column > len(one.label)
     assert len({tick.label for tick in ticks}) == len(ticks)

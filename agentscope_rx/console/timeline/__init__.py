@@ -2,6 +2,19 @@
 
 from agentscope_rx.console.timeline.printing import print_timeline
 from agentscope_rx.console.timeline.reducer import TimelineFold, timeline_of
-from agentscope_rx.console.timeline.values import Lane, Mark, Slow, Timeline, Totals, Wait
+from agentscope_rx.console.timeline.svg import timeline_svg
+from agentscope_rx.console.timeline.values import Chunks, Lane, Mark, Slow, Timeline, Totals, Wait
 
-__all__ = ["Lane", "Mark", "Slow", "Timeline", "TimelineFold", "Totals", "Wait", "print_timeline", "timeline_of"]
+__all__ = [
+    "Chunks",
+    "Lane",
+    "Mark",
+    "Slow",
+    "Timeline",
+    "TimelineFold",
+    "Totals",
+    "Wait",
+    "print_timeline",
+    "timeline_of",
+    "timeline_svg",
+]

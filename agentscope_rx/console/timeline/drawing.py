@@ -18,34 +18,28 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
+from agentscope_rx.console.timeline.rows import (
+    ENDS,
+    SHOWN,
+    STYLES,
+    Cell,
+    Line,
+    Row,
+    clusters,
+    extent,
+    gap_words,
+    left_waiting,
+    rows_of,
+)
 from agentscope_rx.console.timeline.scale import Axis, cell_width, fitted, short_number, short_seconds
-from agentscope_rx.console.timeline.values import NO_USAGE, Lane, LaneState, Timeline, Totals, Wait
+from agentscope_rx.console.timeline.values import NO_USAGE, Lane, Timeline, Totals
 from agentscope_rx.console.wording import counted
 from agentscope_rx.messages import ChatUsage
 
 MIN_BAR = 20
 """The least columns of the bars; a narrower terminal has none."""
 MIN_LABEL = 16
-AT_ONCE = 0.02
-"""The part of the time so far after which the next run still shares the axis, as the members of a hub do."""
-IN_TURN = 8
-"""The most runs in turn on one axis: more have too few columns each."""
-SHOWN = 0.001
-"""The least seconds of a wait that are worth words."""
-
 _STATES = {"open": "no end yet", "waiting": "waits for an answer"}
-_WAITS = {"approval_required": "approval", "tool_suspended": "a result"}
-"""What a run or a call with this outcome waits for."""
-
-
-class Cell(NamedTuple):
-    """A piece of a line, with a style of `rich`."""
-
-    text: str
-    style: str = ""
-
-
-Line = list[Cell]
 
 
 class Glyphs(NamedTuple):
@@ -69,17 +63,6 @@ class Glyphs(NamedTuple):
 
 ASCII = Glyphs("-", "#", "=", ".", "!", "*", "+", "|", "x", "/", "~", "?", ">")
 UNICODE = Glyphs()
-
-STYLES = {
-    "run": "dim",
-    "round": "dim",
-    "model": "blue",
-    "tool": "cyan",
-    "job": "magenta",
-    "compaction": "green",
-    "retrieval": "green",
-}
-ENDS: dict[LaneState, str] = {"failed": "bold red", "interrupted": "yellow", "waiting": "yellow", "lost": "red"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +95,10 @@ def timeline_lines(timeline: Timeline, look: Look | None = None) -> Iterator[Lin
     look = look or Look()
     columns = _widths(timeline.lanes, look)
     last: float | None = None
-    for lanes in _clusters(timeline.lanes):
+    for lanes in clusters(timeline.lanes):
         if last is not None:
             yield from _between(lanes[0], last)
-        last = max(map(_extent, lanes))
+        last = max(map(extent, lanes))
         yield from _cluster(timeline, lanes, last, look, columns)
     if timeline.omitted:
         yield [Cell(f"... and {counted(timeline.omitted, 'run')} more", "dim")]
@@ -125,43 +108,8 @@ def timeline_lines(timeline: Timeline, look: Look | None = None) -> Iterator[Lin
             yield from _wrapped(line, look.width) if look.notes_below else [line]
 
 
-def _clusters(lanes: Sequence[Lane]) -> Iterator[list[Lane]]:
-    """Lanes at the same time are together, and some that follow at once without a wait for an answer."""
-    found: list[Lane] = []
-    last = 0.0
-    for lane in lanes:
-        if found and lane.begin >= last:
-            at_once = lane.begin - last <= AT_ONCE * (last - found[0].begin) and not _left_waiting(lane)
-            if at_once and len(found) < IN_TURN:
-                found.append(lane)
-                last = _extent(lane)
-                continue
-            yield found
-            found = []
-        found.append(lane)
-        last = max(last, _extent(lane)) if len(found) > 1 else _extent(lane)
-    if found:
-        yield found
-
-
-def _extent(lane: Lane) -> float:
-    """The end of a lane with the work in the background that goes on behind it."""
-    return max(each.last for each in lane.walk())
-
-
-def _left_waiting(lane: Lane) -> list[Wait]:
-    """The waits for an answer before this run."""
-    return [each for each in lane.waits if each.kind in ("approval", "result", "caller")]
-
-
 def _between(lane: Lane, last: float) -> Iterator[Line]:
-    waits = _left_waiting(lane)
-    if waits:
-        what = {"approval": "approval", "result": "results"}.get(waits[0].kind, "the next call")
-        text = f"waited {short_seconds(waits[0].seconds)} for {what}: {waits[0].text}"
-        yield [Cell(f"-- {text}", "yellow")]
-    else:
-        yield [Cell(f"-- {short_seconds(max(0.0, lane.begin - last))} later", "dim")]
+    yield [Cell(f"-- {gap_words(lane, last)}", "yellow" if left_waiting(lane) else "dim")]
 
 
 def _cluster(timeline: Timeline, lanes: list[Lane], last: float, look: Look, columns: _Columns) -> Iterator[Line]:
@@ -175,7 +123,7 @@ def _cluster(timeline: Timeline, lanes: list[Lane], last: float, look: Look, col
     head += f"{'cost':>{columns.cost}} " if columns.cost else ""
     yield [Cell(f"{head}{'time':>8} {_scale(axis, look.glyphs) if columns.bar else ''}".rstrip(), "dim")]
     for lane in lanes:
-        for row in _rows(lane, 1, look.depth, len(runs) > 1):
+        for row in rows_of(lane, 1, look.depth, len(runs) > 1):
             yield from _drawn(row, columns, axis, look)
 
 
@@ -193,7 +141,7 @@ def _widths(lanes: Sequence[Lane], look: Look) -> _Columns:
     tokens = max(6, tokens) if tokens else 0
     cost = max((len(_cost(lane.cost)) for lane in inner), default=0)
     fixed = 9 + (tokens + 1 if tokens else 0) + (cost + 1 if cost else 0)
-    wanted = max((cell_width(row.label) for top in lanes for row in _rows(top, 1, look.depth, True)), default=0)
+    wanted = max((cell_width(row.label) for top in lanes for row in rows_of(top, 1, look.depth, True)), default=0)
     room = look.width - fixed - 1
     label = max(MIN_LABEL, min(wanted, room - MIN_BAR, round(room * 0.45)))
     bar = room - label
@@ -207,104 +155,7 @@ def _scale(axis: Axis, glyphs: Glyphs) -> str:
     return text
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    lane: Lane
-    gutter: str
-    name: str
-    detail: str
-    notes: tuple[Cell, ...] = ()
-    whole: bool = False
-    """True if the detail is left out unless all of it has room."""
-
-    @property
-    def label(self) -> str:
-        return f"{self.gutter}{self.name}{self.detail}"
-
-
-def _rows(
-    lane: Lane, level: int, depth: int | None, several: bool, indent: str = "", number: str = ""
-) -> Iterator[_Row]:
-    """The rows of a lane and of those inside. A round has a row only if its calls have none."""
-    expanded = depth is None or level < depth
-    if lane.kind != "round" or not expanded:
-        yield _row(lane, f"{indent}{number}", several)
-    if not expanded:
-        return
-    for position, inner in enumerate(lane.lanes):
-        if lane.kind == "round":
-            yield from _rows(inner, level + 1, depth, False, indent, f"{lane.name:>2} " if position == 0 else "   ")
-        elif inner.kind == "round":
-            yield from _rows(inner, level + 1, depth, False, f"{indent}{' ' * max(1, len(number))}")
-        else:
-            yield from _rows(inner, level + 1, depth, False, f"{indent}{' ' * len(number)}", "   ")
-    if lane.omitted:
-        more = Lane(kind="round", name="", id="", begin=lane.begin, end=lane.end, last=lane.last, state=lane.state)
-        yield _Row(more, f"{indent}   ", f"... and {lane.omitted:,} more", "")
-
-
-def _row(lane: Lane, gutter: str, several: bool) -> _Row:
-    name, detail = lane.name, ""
-    match lane.kind:
-        case "run":
-            detail = f"  {lane.text}" if lane.text else ""
-            name = f"{lane.name} {lane.id[:8]}" if several else lane.name
-        case "round":
-            calls = [each.name for each in lane.lanes if each.kind == "tool"]
-            name = f"round {lane.name}"
-            detail = f"  {', '.join(calls)}" if calls else ""
-        case "model":
-            name = lane.name or "model"
-            name += " (summary)" if lane.text else ""
-            if lane.first_chunk is not None and lane.first_chunk > 0:
-                detail = f"  first chunk {short_seconds(lane.first_chunk)}"
-        case "tool":
-            detail = f"({lane.text})"
-        case "job":
-            name, detail = f"{lane.id} {lane.name}", f"({lane.text})"
-        case "compaction":
-            name, detail = f"compaction: {lane.name}", f"  {lane.text}"
-        case "retrieval":
-            name, detail = f"retrieval: {lane.name}", f"  {lane.text}"
-        case "hub":
-            said = sum(mark.kind == "message" for mark in lane.marks)
-            name, detail = f"hub {lane.name}", f"  {counted(said, 'message')}"
-    return _Row(lane, gutter, name or "?", detail, tuple(_notes(lane)), lane.kind == "model")
-
-
-def _notes(lane: Lane) -> Iterator[Cell]:
-    queued = sum(wait.seconds for wait in lane.waits if wait.kind == "queue")
-    if queued >= SHOWN:
-        yield Cell(f"queued {short_seconds(queued)}", "yellow")
-    retries = [mark for mark in lane.marks if mark.kind == "retry"]
-    delays = [wait for wait in lane.waits if wait.kind == "retry"]
-    for mark in retries[:3]:
-        delay = next((f", waited {short_seconds(wait.seconds)}" for wait in delays if _of(wait, mark.at)), "")
-        yield Cell(f"retry{delay}: {mark.text}", "yellow")
-    if lane.attempts - 1 > 3:
-        yield Cell(f"{lane.attempts - 4:,} more retries", "yellow")
-    for mark in [mark for mark in lane.marks if mark.kind == "input"][:3]:
-        yield Cell(f"input: {mark.text}", "yellow")
-    if lane.state == "waiting":
-        yield Cell(f"waits for {_WAITS.get(lane.outcome, 'the caller')}", ENDS[lane.state])
-    elif lane.state not in ("done", "open"):
-        why = (
-            f" ({lane.outcome.replace('_', ' ')})" if lane.kind == "tool" and lane.outcome not in ("", "failed") else ""
-        )
-        text = lane.state if lane.outcome == lane.state else f"{lane.state}{why}"
-        yield Cell(f"{text}: {lane.error}" if lane.error else text, ENDS[lane.state])
-    elif lane.kind == "run" and lane.outcome not in ("", "model_stop"):
-        yield Cell(lane.outcome.replace("_", " "), "yellow")
-
-
-def _of(wait: Wait, at: float) -> bool:
-    return abs(wait.begin - at) < 1e-5
-
-
-def _drawn(row: _Row, columns: _Columns, axis: Axis, look: Look) -> Iterator[Line]:
+def _drawn(row: Row, columns: _Columns, axis: Axis, look: Look) -> Iterator[Line]:
     lane = row.lane
     text = row.label
     if row.whole and cell_width(text) > columns.label:

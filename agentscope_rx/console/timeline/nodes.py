@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from agentscope_rx.console.timeline.values import (
     NO_USAGE,
+    Chunks,
     Lane,
     LaneKind,
     LaneState,
@@ -20,6 +21,8 @@ from agentscope_rx.messages import ChatUsage, ToolResultBlock, ToolResultKind
 
 MAX_MARKS = 500
 """The most marks, and the most waits, that a lane keeps."""
+MAX_CHUNKS = 128
+"""The most groups of chunks that a lane keeps; more are merged in pairs."""
 BETWEEN_RUNS = ("approval", "result", "caller")
 
 Interval = tuple[float, float]
@@ -81,13 +84,13 @@ class Node:
     retries: int = 0
     waits: list[Wait] = field(default_factory=list[Wait])
     marks: list[Mark] = field(default_factory=list[Mark])
+    chunks: list[Chunks] = field(default_factory=list[Chunks])
     lanes: list[Node] = field(default_factory=list["Node"])
     omitted: int = 0
     number: int = -1
     """The iteration of a round."""
     nests: bool = False
     """True if a run is inside: its steps count, not the call."""
-    chunked: bool = False
 
     def wait(self, kind: WaitKind, begin: float, end: float, text: str = "") -> None:
         """Add a wait, if it took any time."""
@@ -98,6 +101,13 @@ class Node:
         """Add a mark."""
         if len(self.marks) < MAX_MARKS:
             self.marks.append(Mark(kind, at, text))
+
+    def chunk(self, at: float) -> None:
+        """Add a chunk."""
+        self.chunks.append(Chunks(at, at))
+        if len(self.chunks) > MAX_CHUNKS:
+            pairs = zip(self.chunks[::2], [*self.chunks[1::2], None], strict=False)
+            self.chunks = [a if b is None else Chunks(a.begin, b.end, a.count + b.count) for a, b in pairs]
 
     def close(self, at: float, state: LaneState) -> None:
         """End the lane, unless it has ended; waits end with it."""
@@ -130,6 +140,7 @@ class Node:
             ),
             waited=_rounded(Covered(inside).seconds()),
             marks=tuple(Mark(each.kind, _rounded(each.at - began), each.text) for each in self.marks),
+            chunks=tuple(Chunks(_rounded(c.begin - began), _rounded(c.end - began), c.count) for c in self.chunks),
             lanes=tuple(each.frozen(began, last, priced=priced) for each in self.lanes),
             omitted=self.omitted,
         )

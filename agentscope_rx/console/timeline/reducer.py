@@ -246,9 +246,10 @@ class TimelineFold:
         model = run.model
         if model is None:
             model = run.model = self._step_in(run, event.iteration, Node("model", "", "", at))
-        if not model.chunked and (event.delta is not None or event.snapshot is not None):
-            model.chunked = True
-            model.mark("first_chunk", at)
+        if event.delta is not None or event.snapshot is not None:
+            if not model.chunks:
+                model.mark("first_chunk", at)
+            model.chunk(at)
 
     def _post_reasoning(self, run: RunNode, event: PostReasoningEvent | PostSummaryEvent, at: float) -> None:
         model = run.model
@@ -330,6 +331,8 @@ class TimelineFold:
             call = self._begin_call(run, event, event.tool_use, at)
         if event.is_last:
             self._end_call(call, event.chunk, event.queued, at)
+        else:
+            call.chunk(at)
 
     def _post_acting(self, run: RunNode, event: PostActingEvent, at: float) -> None:
         if is_of_job(run, event):

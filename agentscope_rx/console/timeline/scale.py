@@ -17,6 +17,7 @@ class Tick(NamedTuple):
 
     column: int
     label: str
+    seconds: float
 
 
 class Axis:
@@ -44,7 +45,10 @@ class Axis:
         """Ticks at round numbers of seconds after the beginning."""
         step = _step(self._per_column * TICK_COLUMNS)
         count = int((self.end - self.begin) / step + 1e-9)
-        ticks = [Tick(int(n * step / self._per_column + 1e-9), tick_label(n * step, step)) for n in range(count + 1)]
+        ticks = [
+            Tick(int(n * step / self._per_column + 1e-9), tick_label(n * step, step), n * step)
+            for n in range(count + 1)
+        ]
         # the last label must not be cut off
         return [each for each in ticks if each.column + len(each.label) < self.columns]
 

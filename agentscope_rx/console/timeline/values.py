@@ -63,6 +63,15 @@ class Mark:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Chunks that came from `begin` to `end`: one, or neighbours that are kept together."""
+
+    begin: float
+    end: float
+    count: int = 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """A step of a run. It lies within the lane around it, unless it is work in the background.
@@ -91,6 +100,8 @@ class Lane:
     waited: float = 0.0
     """The seconds of the waits inside the lane, counted once where they overlap."""
     marks: tuple[Mark, ...] = ()
+    chunks: tuple[Chunks, ...] = ()
+    """The chunks of a model's answer or of a tool's progress; of many, neighbours are kept together."""
     lanes: tuple[Lane, ...] = ()
     omitted: int = 0
 
@@ -113,6 +124,7 @@ class Lane:
             "usage": asdict(self.usage),
             "waits": [asdict(each) for each in self.waits],
             "marks": [asdict(each) for each in self.marks],
+            "chunks": [asdict(each) for each in self.chunks],
             "lanes": [each.to_dict() for each in self.lanes],
         }
 
