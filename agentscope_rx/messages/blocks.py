@@ -152,6 +152,11 @@ class ToolUseBlock:
         """True for a pending call that had begun when its process ended: it is not known if it has had its effect."""
         return self.metadata.get(IN_DOUBT) is True
 
+    def __str__(self) -> str:
+        """The call as code: `weather(city='Paris')`; arguments that could not be parsed as the model wrote them."""
+        written = self.raw if self.raw is not None else ", ".join(f"{key}={self.input[key]!r}" for key in self.input)
+        return f"{self.name}({written})"
+
     def __post_init__(self) -> None:
         _check_names(self, self.id, self.name)
         if self.raw_input is not None and not self.raw_input.isascii():
@@ -228,6 +233,11 @@ class ToolResultBlock:
     def replace(self, **changes: Unpack[ToolResultFields]) -> ToolResultBlock:
         """A copy with these fields changed; a str as `output` becomes a text block."""
         return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+
+    def __str__(self) -> str:
+        """The result as a line to print: `weather -> sunny`; media by their kind: `draw -> [image]`."""
+        others = [f"[{block.type}]" for block in self.output if not isinstance(block, TextBlock)]
+        return f"{self.name} -> {' '.join(filter(None, (self.text, *others)))}"
 
     @property
     def is_error(self) -> bool:

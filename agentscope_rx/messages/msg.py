@@ -15,7 +15,14 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
-from agentscope_rx.messages.blocks import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages.blocks import (
+    BLOCK_TYPES,
+    ContentBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from agentscope_rx.messages.frozen import EMPTY, check_encodable, freeze, shown, thaw
 from agentscope_rx.messages.marks import check_marks, marks_in, with_marks
 from agentscope_rx.messages.sources import reading
@@ -184,6 +191,15 @@ class Msg:
     def tool(cls, results: ToolResultBlock | Iterable[ToolResultBlock], name: str = "tool") -> Msg:
         """Results of tool calls."""
         return cls(name, results, MsgRole.TOOL)
+
+    def __str__(self) -> str:
+        """Author and content, to print: `Friday: weather(city='Paris')`. Thinking is left out; media are `[image]`."""
+        others = [
+            str(block) if isinstance(block, (ToolUseBlock, ToolResultBlock)) else f"[{block.type}]"
+            for block in self.content
+            if not isinstance(block, (TextBlock, ThinkingBlock))
+        ]
+        return f"{self.name}: {' '.join(filter(None, (self.text, *others)))}"
 
     @property
     def text(self) -> str:

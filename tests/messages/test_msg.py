@@ -36,6 +36,17 @@ def test_content_may_be_text_a_block_or_blocks():
     assert Msg("u", ()).content == ()
 
 
+def test_a_message_prints_as_a_line():
+    picture = ImageBlock(URLSource("https://example.com/a.png"))
+    broken = ToolUseBlock("c2", "weather", raw='{"city', input_error="cut off")
+    result = ToolResultBlock.of(CALL, [TextBlock("sunny"), picture])
+    assert str(Msg.user([TextBlock("Hi"), picture], "Ann")) == "Ann: Hi [image]"
+    assert str(Msg.assistant([ThinkingBlock("hm", ""), CALL], "Friday")) == "Friday: weather(city='Rome')"
+    assert str(Msg.assistant([TextBlock("I "), TextBlock("look."), broken])) == 'assistant: I look. weather({"city)'
+    assert str(Msg.tool(result)) == "tool: weather -> sunny [image]"
+    assert str(Msg.user([])) == "user: "
+
+
 def test_defaults():
     message = Msg("u", "hi")
     assert message.role is MsgRole.USER
