@@ -9,6 +9,9 @@
 | ` ```console `                          | commands behind `$ `, each followed by what it prints                  |
 | `<!-- answers: [...] -->` before one    | what the model answers: texts, and `{"tool": {arguments}}` for a call  |
 
+A command that ends with ` &` stays in the background once it has printed what stands below it; `$ kill %1` stops it, as
+does the end of the page. `--port 8000` there is a free port of this machine in truth.
+
 An answer may be a list of texts and calls. Without answers the model calls the first tool and repeats its result.
 """
 
@@ -23,6 +26,7 @@ import io
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import types
@@ -86,6 +90,9 @@ class PageRunner:
         self.folder = folder
         self.server = server
         self.module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")
+        self.ports: dict[str, str] = {}
+        """Ports that the page names, and those that stand for them."""
+        self.background: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> None:
         # tools look up their annotations there
@@ -94,6 +101,7 @@ class PageRunner:
             self._run()
         finally:
             del sys.modules[self.module.__name__]
+            self._stop_background()
 
     def _run(self) -> None:
         blocks = blocks_of(self.page.read_text(encoding="utf-8"))
@@ -126,24 +134,78 @@ class PageRunner:
                 command = f"{command}\n{more}"
             if command.startswith(NOT_RUN):
                 continue
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=self.folder,
-                env={
-                    **os.environ,
-                    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                    "PYTHONPATH": str(ROOT),
-                    "PYTHONIOENCODING": "utf-8",
-                    "COLUMNS": "100",
-                },
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                timeout=60,
-                check=False,
+            if command.startswith("kill "):
+                self._stop_background()
+            elif command.endswith(" &"):
+                self._start(command.removesuffix(" &"), expected, f"{where}: {command}")
+            else:
+                done = subprocess.run(
+                    ["bash", "-c", self._with_ports(command)],
+                    cwd=self.folder,
+                    env=self._environment(),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    encoding="utf-8",
+                    timeout=60,
+                    check=False,
+                )
+                compare(self._with_ports(expected), done.stdout, f"{where}: {command}")
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "utf-8",
+            "COLUMNS": "100",
+        }
+
+    def _start(self, command: str, expected: str, where: str) -> None:
+        for port in re.findall(r"--port (\d+)", command):
+            self.ports[port] = str(free_port())
+        output = self.folder / f"background_{len(self.background)}.log"
+        with output.open("wb") as log:
+            self.background.append(
+                subprocess.Popen(
+                    ["bash", "-c", f"exec {self._with_ports(command)}"],
+                    cwd=self.folder,
+                    env=self._environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
             )
-            compare(expected, done.stdout, f"{where}: {command}")
+        for _ in range(300):
+            try:
+                return compare(self._with_ports(expected), output.read_text(encoding="utf-8"), where)
+            except AssertionError:
+                if self.background[-1].poll() is not None:
+                    raise
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.background[-1].wait(0.1)
+        return compare(self._with_ports(expected), output.read_text(encoding="utf-8"), where)
+
+    def _stop_background(self) -> None:
+        while self.background:
+            process = self.background.pop()
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _with_ports(self, text: str) -> str:
+        for shown, used in self.ports.items():
+            text = text.replace(shown, used)
+        return text
+
+
+def free_port() -> int:
+    """A port of this machine that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 async def _finish(coroutine) -> None:

@@ -85,3 +85,31 @@ def test_ellipses_stand_for_any_text():
     compare("took ... ms\n", "took 12 ms\n", "here")
     with pytest.raises(AssertionError, match="here"):
         compare("took ... s\n", "took 12 ms\n", "here")
+
+
+SERVICE = """
+```python title="app.py"
+async def app(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200})
+    await send({"type": "http.response.body", "body": b"hello"})
+```
+
+```console
+$ uvicorn app:app --port 8000 --lifespan off &
+... running on http://127.0.0.1:8000 ...
+$ curl -s http://127.0.0.1:8000/
+hello
+$ kill %1
+$ curl -s http://127.0.0.1:8000/ || echo gone
+gone
+```
+"""
+
+
+def test_a_background_command_runs_until_it_is_stopped(tmp_path: Path):
+    run(SERVICE, tmp_path)
+
+
+def test_a_background_command_that_ends_fails(tmp_path: Path):
+    with pytest.raises(AssertionError, match="Hello"):
+        run("```console\n$ python -c 'print(1)' &\nHello\n```\n", tmp_path)
