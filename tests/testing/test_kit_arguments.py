@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.memory import InMemoryMemory
-from agentscope_rx.reactive import just
+from agentscope_rx.messages import Msg
+from agentscope_rx.reactive import Flow, concat_map, just
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import (
+    RuleBrokenError,
     ScriptedModel,
     check_chat_model,
     check_hook,
@@ -56,3 +58,25 @@ def test_the_other_arguments_of_kits_are_checked_too():
         check_chat_model(lambda: MODEL, hanging=MODEL)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"^unsupported takes names of options"):
         check_chat_model(lambda: MODEL, unsupported=["tmperature"])
+
+
+class Local(InMemoryMemory):
+    """A memory whose adds take place when they are made."""
+
+    def add(self, messages: Sequence[Msg], marks: Collection[str] = ()) -> Flow[None]:
+        self._messages.extend(messages)
+        return just(None)
+
+
+def test_a_report_names_what_a_lambda_makes():
+    assert check_memory(lambda: InMemoryMemory()).subject == "InMemoryMemory"
+    assert check_memory(lambda: InMemoryMemory(), name="mine").subject == "mine"
+    with pytest.raises(RuleBrokenError, match=r"^Local breaks rule cold"):
+        check_memory(lambda: Local())
+
+
+def test_a_report_names_a_local_class_and_an_operator():
+    class Inner(InMemoryMemory): ...
+
+    assert check_memory(Inner).subject == "Inner"
+    assert check_operator(concat_map(lambda value: value)).subject == "concat_map"

@@ -17,7 +17,7 @@ from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, check_factory, equal, raises, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, check_factory, equal, name_of, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
 Make = Callable[[], ChatModel]
@@ -80,7 +80,8 @@ def check_chat_model(
     unknown = sorted(set(unsupported) - set(OPTIONS))
     if isinstance(unsupported, str) or unknown:
         raise ConfigurationError(f"unsupported takes names of options, of {[*OPTIONS]}, not {unsupported!r:.80}.")
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    kit = Kit(name or name_of(make), real_time=real_time)
+    make = kit.named(make)
     case = _Case(make, failing, calling, hanging, closed, requests, tuple(unsupported))
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, case))

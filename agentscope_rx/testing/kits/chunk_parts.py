@@ -18,12 +18,12 @@ class Stores:
 
     def __init__(self, make: Callable[[], ChunkStore], again: Callable[[ChunkStore], ChunkStore] | None) -> None:
         self.again = again
-        self._make = make
+        self.make = make
         self._made: list[ChunkStore] = []
 
     def new(self) -> ChunkStore:
         """A new and empty store."""
-        self._made.append(self._make())
+        self._made.append(self.make())
         return self._made[-1]
 
     async def opened(self) -> ChunkStore:

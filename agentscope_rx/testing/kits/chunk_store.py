@@ -31,7 +31,7 @@ from agentscope_rx.testing.kits.chunk_searches import SEARCH_LAWS
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, raises, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, name_of, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
 ODD_IDS = (
@@ -58,7 +58,8 @@ def check_chunk_store(
     if again is not None:
         check_factory(again, "ChunkStore", "lambda store: SqliteChunkStore(store.path)", "again")
     stores = Stores(make, again)
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time, clean_up=stores.close)
+    kit = Kit(name or name_of(make), real_time=real_time, clean_up=stores.close)
+    stores.make = kit.named(make)
     for rule, law, check in (*LAWS, *SEARCH_LAWS):
         kit.check(rule, law, partial(check, stores))
     for method, source in (("nearest", _nearest), ("put", _put), ("documents", _documents)):

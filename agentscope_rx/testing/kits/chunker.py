@@ -13,7 +13,7 @@ from agentscope_rx.reactive import Flow, concat, from_iterable, throw
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, name_of, require
 from agentscope_rx.testing.record import DroppedErrors
 
 Make = Callable[[], Chunker]
@@ -43,7 +43,8 @@ class _SectionsFailed(Exception):
 def check_chunker(make: Make, *, ahead: int | None = 0, name: str | None = None, real_time: bool = False) -> KitReport:
     """Check the chunkers that `make` returns. `ahead` as for `check_publisher`."""
     check_factory(make, "Chunker", "lambda: MyChunker()")
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    kit = Kit(name or name_of(make), real_time=real_time)
+    make = kit.named(make)
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, make))
 

@@ -17,7 +17,7 @@ from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, raises, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, name_of, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
 Make = Callable[[], LongTermMemory]
@@ -30,7 +30,8 @@ HOSTILE = ('"', "'", "a AND", "NEAR(", "text:*", "-x", "^", "(((", "%_", "\x00",
 def check_long_term_memory(make: Make, *, name: str | None = None, real_time: bool = False) -> KitReport:
     """Check the memories that `make` returns; each call of it makes a new and empty one."""
     check_factory(make, "LongTermMemory", "lambda: SqliteLongTermMemory(new_path())")
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    kit = Kit(name or name_of(make), real_time=real_time)
+    make = kit.named(make)
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, make))
     apply_rules(kit, Publisher(lambda: make().retrieve("vexholm", scope=ANN), ahead=None), "retrieve ")

@@ -22,7 +22,7 @@ from agentscope_rx.messages import (
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, name_of, require
 from agentscope_rx.testing.record import DroppedErrors
 
 Make = Callable[[], Memory]
@@ -32,7 +32,8 @@ A, B, C = (Msg.user(letter, "Ann").replace(id=f"id-{letter}") for letter in "abc
 def check_memory(make: Make, *, name: str | None = None, real_time: bool = False) -> KitReport:
     """Check the memories that `make` returns; each call of it makes a new and empty one."""
     check_factory(make, "Memory", "lambda: InMemoryMemory()")
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    kit = Kit(name or name_of(make), real_time=real_time)
+    make = kit.named(make)
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, make))
     apply_rules(kit, Publisher(lambda: make().get(), ahead=None), "get ")

@@ -43,7 +43,7 @@ def check_operator(
     """
     if not callable(operator):
         raise ConfigurationError(f"check_operator takes an operator, such as ops.scan(...), not {operator!r:.60}.")
-    kit = Kit(name or getattr(operator, "__qualname__", repr(operator)))
+    kit = Kit(name or _name_of(operator))
     taken: tuple[object, ...] = VALUES if values is None else tuple(values)
     applied = cast("AnyOperator", operator)
     case = _Case(applied, taken, None if expected is None else list[object](expected), ahead, catches)
@@ -53,6 +53,12 @@ def check_operator(
     apply_rules(kit, Publisher(lambda: applied(_Source(case.values).waiting()), failing, ahead), "waiting ")
     apply_rules(kit, Publisher(lambda: applied(_Source(case.values).immediate()), ahead=ahead), "immediate ")
     return kit.report()
+
+
+def _name_of(operator: object) -> str:
+    # of the function that returned it: `concat_map.<locals>.<lambda>` is `concat_map`
+    name = getattr(operator, "__qualname__", repr(operator))
+    return str(name).partition(".<locals>")[0]
 
 
 class _SourceFault(Exception):

@@ -12,7 +12,7 @@ from functools import partial
 from reactivex import Observable
 
 from agentscope_rx.testing.kits.publisher_rules import HOT, NOT_APPLICABLE, RULES, Publisher, counted
-from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, name_of
 from agentscope_rx.testing.record import DroppedErrors
 
 
@@ -39,7 +39,7 @@ def check_publisher(
     check_factory(make, "Observable", "lambda: my_stream()")
     if failing is not None:
         check_factory(failing, "Observable", "lambda: my_stream(fails=True)", "failing")
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    kit = Kit(name or name_of(make), real_time=real_time)
     apply_rules(kit, Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless, hot))
     for number, reason in NOT_APPLICABLE.items():
         kit.skip(number, reason)

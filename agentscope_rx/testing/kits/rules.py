@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.reactive.kernel.runtime import running_loop
@@ -77,11 +77,23 @@ class Kit:
                 "Call it from a plain test function, or by asyncio.to_thread(...)."
             )
         self._subject = subject
+        self._unnamed = "<lambda>" in subject
         self._real = real_time
         self._patience = patience
         self._clean_up = clean_up
         self._checked: list[str] = []
         self._skipped: list[tuple[str, str]] = []
+
+    def named(self, make: Callable[[], T]) -> Callable[[], T]:
+        """`make`; if it is a lambda without a name, the class of what it makes is the subject."""
+
+        def call() -> T:
+            made = make()
+            if self._unnamed:
+                self._subject, self._unnamed = type(made).__name__, False
+            return made
+
+        return call if self._unnamed else make
 
     def check(self, rule: str, law: str, body: Body) -> None:
         """Run one rule; `RuleBrokenError` if it does not hold."""
@@ -130,6 +142,12 @@ class Kit:
     def report(self) -> KitReport:
         """What was checked."""
         return KitReport(self._subject, tuple(self._checked), tuple(self._skipped))
+
+
+def name_of(make: object) -> str:
+    """The name of a class or a function, for reports, without the function that it is defined in."""
+    name = getattr(make, "__qualname__", None)
+    return repr(make) if name is None else cast("str", name).rpartition(".<locals>.")[2]
 
 
 def check_factory(make: object, what: str, example: str, name: str = "make") -> None:

@@ -13,7 +13,7 @@ from agentscope_rx.session import Items, ListTail, Saved, Session, Unchanging
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, raises, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory, equal, name_of, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
 Make = Callable[[], Session]
@@ -337,7 +337,8 @@ _LAWS: tuple[tuple[str, str, Callable[[Make, DroppedErrors], Coroutine[object, o
 def check_session(make: Callable[[], Session], *, name: str | None = None, real_time: bool = False) -> KitReport:
     """Check the stores that `make` returns; each call of it makes a new and empty one."""
     check_factory(make, "Session", "lambda: InMemorySession()")
-    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    kit = Kit(name or name_of(make), real_time=real_time)
+    make = kit.named(make)
     for rule, law, check in _LAWS:
         kit.check(rule, law, partial(check, make))
     loads = Publisher(lambda: make().load_all("ann"), lambda: make().load_all(""), ahead=None)
