@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint pytest docs docs-serve soak fuzz audit bench clean help
+.PHONY: run test lint pytest docs docs-serve peers soak fuzz audit bench clean help
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
@@ -11,6 +11,7 @@ help:
 	@echo "make lint   style, types and layers only"
 	@echo "make pytest the tests only, in WORKERS=2 processes"
 	@echo "make docs   the site, in site/; make docs-serve shows it on 127.0.0.1:8000 while you write"
+	@echo "make peers  run the programs in other libraries that the pages show; downloads each library, once"
 	@echo "make soak   200 agents that are called, stopped and steered at random, for ten virtual minutes and a real one;"
 	@echo "            before, 200 processes are killed and resumed on each store: files, SQLite, PostgreSQL, Redis,"
 	@echo "            300 while they index a folder, and runs are cut off at every moment, of which the tests take some"
@@ -71,6 +72,10 @@ docs: $(VENV)/.docs
 
 docs-serve: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
+# PEER=langgraph: only the programs of that library.
+peers: $(VENV)/.dev
+	$(BIN)/python -m tests.docs.peers $(PEER)
 
 soak: $(VENV)/.dev
 	EVERY_MOMENT=1 $(BIN)/python -m pytest -q tests/agent/durable tests/pipeline/test_every_moment.py tests/sub_agents/test_durable.py

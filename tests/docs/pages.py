@@ -3,7 +3,7 @@
 | block                                   | is                                                                     |
 |-----------------------------------------|------------------------------------------------------------------------|
 | ` ```python title="agent.py" `          | saved as that file, in the folder of the page                          |
-| ` ```python title="pydantic-ai" `       | shown only: code of another library                                    |
+| ` ```python title="pydantic-ai" `       | shown only: code of another library (tests/docs/peers.py runs it)      |
 | ` ```python `                           | run, in one module for the page; `await` may stand at top level        |
 | ` ```text ` that follows such a block   | what it prints; `...` stands for any text, as in doctest               |
 | ` ```console `                          | commands behind `$ `, each followed by what it prints                  |
@@ -107,13 +107,15 @@ class PageRunner:
         blocks = blocks_of(self.page.read_text(encoding="utf-8"))
         for block, after in zip(blocks, [*blocks[1:], None], strict=True):
             where = f"{self.page.name}:{block.line}"
+            if block.title and "." not in block.title:
+                continue
             self.server.answers.extend(block.answers)
             if block.language == "console":
                 self._commands(block, where)
-            elif block.title and "." in block.title:
+            elif block.title:
                 (self.folder / block.title).parent.mkdir(parents=True, exist_ok=True)
                 (self.folder / block.title).write_text(block.text, encoding="utf-8")
-            elif block.language == "python" and not block.title:
+            elif block.language == "python":
                 printed = self._python(block, where)
                 if after is not None and after.language == "text" and after.follows:
                     compare(after.text, printed, where)

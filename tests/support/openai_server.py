@@ -75,6 +75,11 @@ class OpenAIServer:
             self.requests.append(body)
             lines = (line.decode("latin-1").partition(":") for line in head.split(b"\r\n")[1:] if line)
             self.headers.append({name.lower(): value.strip() for name, _, value in lines})
+            if not body.get("stream"):
+                whole = completion([chunk async for chunk in self._answer(body, reader)])
+                writer.write(HEAD.format(status="200 OK", kind="application/json").encode() + whole.encode())
+                await writer.drain()
+                return
             writer.write(HEAD.format(status="200 OK", kind="text/event-stream").encode())
             async for chunk in self._answer(body, reader):
                 writer.write(f"data: {chunk}\n\n".encode())
@@ -135,6 +140,28 @@ def chunk(finish_reason: str | None = None, **delta: object) -> str:
     return json.dumps({
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "test",
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+    })  # fmt: skip
+
+
+def completion(chunks: list[str]) -> str:
+    """The answer in one piece, for a request that does not stream."""
+    texts: list[str] = []
+    calls: list[dict[str, object]] = []
+    reason, usage = "stop", None
+    for each in (json.loads(chunk) for chunk in chunks[:-1]):
+        usage = each.get("usage", usage)
+        for choice in each["choices"]:
+            reason = choice["finish_reason"] or reason
+            texts.append(choice["delta"].get("content") or "")
+            for call in choice["delta"].get("tool_calls", ()):
+                if "id" in call:
+                    calls.append({name: value for name, value in call.items() if name != "index"})
+                else:
+                    calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]  # pyright: ignore
+    message = {"role": "assistant", "content": "".join(texts) or None} | ({"tool_calls": calls} if calls else {})
+    return json.dumps({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "test", "usage": usage,
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
     })  # fmt: skip
 
 
