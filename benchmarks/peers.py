@@ -15,8 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PEERS: dict[str, tuple[str, ...]] = {
-    # it asks for any mcp, and cannot be imported with 2
-    "agentscope-1": ("agentscope>=1.0,<2", "mcp<2"),
+    # what it was made for: with mcp 2 it cannot be imported, with openai 3 it cannot read a stream
+    "agentscope-1": ("agentscope>=1.0,<2", "mcp<2", "openai<2", "greenlet", "tqdm"),
     "agentscope-2": ("agentscope>=2.0,<3",),
     "langgraph": ("langgraph>=1.2,<2", "langchain>=1,<2", "langchain-openai>=1,<2"),
     "openai-agents": ("openai-agents>=0.24,<1",),

@@ -1,6 +1,7 @@
 """What descriptions of AgentScope's ReActAgent (Java and Python) promise holds here, statement by statement.
 
-Where this library departs on purpose, `docs/coming-from/agentscope.md` says so, and other tests pin the departure.
+Where this library departs on purpose, `docs/reference/agentscope-names.md` says so, and the two pages on AgentScope in
+`docs/coming-from/` show it; other tests pin the departure.
 """
 
 from __future__ import annotations

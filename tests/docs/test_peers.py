@@ -109,3 +109,7 @@ def test_calls_in_pieces_are_whole_without_a_stream():
         answer = httpx.post(f"{server.base_url}/chat/completions", json=body, trust_env=False).json()
     (call,) = answer["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Paris"} and answer["usage"]["total_tokens"] == 18
+
+
+def test_every_library_with_an_environment_has_a_program():
+    assert {each.peer for each in programs()} == set(environments.PEERS)
