@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 EXPECTED = {
+    "hello.py": [
+        "reply:  It is sunny in Paris.",
+        "stream: As sunny ",
+        "stream: I think.",
+    ],
     "chunk_stream.py": [
         "in groups of three:",
         "  'Oslo has 720 000'",
@@ -286,22 +292,30 @@ EXPECTED = {
 }
 
 
-def run(name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
-
-
 ELSEWHERE = {"sse_service.py"}
-"""A server: tests/service/test_example.py runs it."""
+"""Servers: tests/service/test_example.py runs this one."""
+
+
+@pytest.fixture(autouse=True)
+def no_model_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    for name in ("AGENTSCOPE_RX_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "AGENT_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(name: str, *arguments: str) -> None:
+    """Run an example as `python examples/name` does, in this process, with modules and state of its own."""
+    file = EXAMPLES / name
+    known = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(sys, "argv", [str(file), *arguments])
+        patch.syspath_prepend(file.parent)
+        try:
+            runpy.run_path(str(file), run_name="__main__")
+        finally:
+            # modules beside the file belong to it
+            for module in set(sys.modules) - known:
+                if str(EXAMPLES) in str(getattr(sys.modules[module], "__file__", "")):
+                    del sys.modules[module]
 
 
 def test_every_example_is_run():
@@ -309,8 +323,11 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_an_example_prints_what_it_promises(name: str):
-    lines = run(name).splitlines()
+def test_an_example_prints_what_it_promises(name: str, capfd: pytest.CaptureFixture[str]):
+    run(name)
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    lines = printed.out.splitlines()
     if "bwrap" in lines[0]:
         pytest.skip(lines[0])
     places = [lines.index(expected) for expected in EXPECTED[name]]
@@ -318,8 +335,9 @@ def test_an_example_prints_what_it_promises(name: str):
 
 
 @pytest.mark.parametrize("name", ["redact.py", "around_redaction.py"])
-def test_no_secret_is_printed_by_an_example_that_redacts(name: str):
-    printed = run(name)
+def test_no_secret_is_printed_by_an_example_that_redacts(name: str, capfd: pytest.CaptureFixture[str]):
+    run(name)
+    printed = capfd.readouterr().out
     assert "4711" not in printed and "sk-" not in printed
 
 
