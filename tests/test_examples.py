@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -17,6 +18,39 @@ EXPECTED = {
         "reply:  It is sunny in Paris.",
         "stream: As sunny ",
         "stream: I think.",
+    ],
+    "script.py": [
+        "  delivery   311  The parcel of order 311 is a week late. Where is i",
+        "! money      298  I was charged twice for order 298. Please pay one ",
+        "  question     -  Do you ship to Iceland?",
+    ],
+    "asyncio_agents.py": [
+        " 1.0 s  Ann: Soup.",
+        " 2.0 s  Bob is cancelled",
+        " 3.0 s  Eve: A cake.",
+        "Bob remembers: ['What do we cook?']",
+        "30.0 s  Bob is cancelled",
+        "the time is up, and everything has stopped: [False, False, False]",
+    ],
+    "fastapi_app.py": [
+        "  'questions. '",
+        "    (server: it is complete)",
+        "  reply: Long, and full of questions. (This is a script.)",
+        "client: And your night?",
+        "  (client: leaves)",
+    ],
+    "rxpy_pipeline.py": [
+        "   2.0 s  Ann 9, Bob 3, Eve 1",
+        "  16.5 s  Ann 0, Bob 0, Eve 1",
+        "   6.5 s  Bob: ...ime trees in the middle ",
+        "   3.3 s  Eve writes 'a '",
+    ],
+    "stream_of_questions.py": [
+        "in the order of the questions:",
+        "  (question 4 is read)",
+        " 5.0 s  It is 9.",
+        "as they are ready:",
+        " 4.0 s  It is 25.",
     ],
     "chunk_stream.py": [
         "in groups of three:",
@@ -316,6 +350,19 @@ def run(name: str, *arguments: str) -> None:
             for module in set(sys.modules) - known:
                 if str(EXAMPLES) in str(getattr(sys.modules[module], "__file__", "")):
                     del sys.modules[module]
+
+
+def test_a_client_that_leaves_stops_the_run(capfd: pytest.CaptureFixture[str]):
+    run("fastapi_app.py")
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[-2:] == ["  (client: leaves)", "    (server: the run has ended)"]
+    assert lines.count("    (server: it is complete)") == 1
+
+
+def test_the_tests_in_virtual_time_pass():
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:xdist", str(EXAMPLES / "pytest_virtual_time")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_every_example_is_run():

@@ -5,6 +5,7 @@ The Markdown files link to them by their paths in the repository, so that the li
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -16,7 +17,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent.parent
 LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\))")
 FENCES = re.compile(r"^ *(```|~~~).*?^ *\1", re.M | re.S)
-LANGUAGES = {".py": "python", ".md": "markdown", ".ipynb": "json"}
+LANGUAGES = {".py": "python", ".md": "markdown", ".ipynb": ""}
 
 
 def _outside() -> dict[str, str]:
@@ -38,10 +39,26 @@ SOURCES = {page: source for source, page in OUTSIDE.items() if (ROOT / source).i
 
 def _text_of(source: str) -> str:
     file = ROOT / source
-    if file.suffix == ".md" and not source.startswith("examples/s"):
-        return file.read_text(encoding="utf-8")
-    code = file.read_text(encoding="utf-8")
-    return f"# {file.name}\n\n````{LANGUAGES[file.suffix]}\n{code}````\n"
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".ipynb":
+        return _cells(text)
+    if file.suffix == ".md" and (file.name == "README.md" or not source.startswith("examples/")):
+        return text
+    # the other Markdown files of the examples are prompts and documents: shown as they are
+    return f"# {file.name}\n\n````{LANGUAGES[file.suffix]}\n{text}````\n"
+
+
+def _cells(notebook: str) -> str:
+    """Text, code and outputs of a notebook."""
+    parts: list[str] = []
+    for cell in json.loads(notebook)["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"````python\n{source}\n````")
+        outputs = cell.get("outputs", ())
+        shown = "".join("".join(output.get("text") or output["data"]["text/plain"]) for output in outputs)
+        if shown:
+            parts.append(f"````text\n{shown.rstrip()}\n````")
+    return "\n\n".join(parts) + "\n"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
