@@ -14,6 +14,24 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 EXPECTED = {
+    "research_assistant/assistant.py": [
+        "  read: 4, unchanged: 0, removed: 0",
+        "? When was the lighthouse built?",
+        "  The lighthouse was built in 1868, after the brig Ceres had run aground on the western reef. [1]",
+        "    [1] lighthouse.md > The lighthouse of Skarholm",
+        "? And in October?",
+        "  From October to April it is open on Sundays only, from eleven to three. [2]",
+        "  I have not found it in these documents.",
+    ],
+    "support_desk/demo.py": [
+        "  desk: It is done: 15 euros are on their way.",
+        "  (waits for approval)",
+        "  A colleague is looking at your refund. We will write to you.",
+        "(the service was killed, and starts again)",
+        "  desk: It is done: 120 euros are on their way.",
+        "  Desk: It is done: 120 euros are on their way.",
+        '  {"order": 7, "to": "ann", "euros": 120}',
+    ],
     "hello.py": [
         "reply:  It is sunny in Paris.",
         "stream: As sunny ",
@@ -366,7 +384,9 @@ def test_the_tests_in_virtual_time_pass():
 
 
 def test_every_example_is_run():
-    assert {file.name for file in EXAMPLES.glob("*.py")} == {*EXPECTED, *ELSEWHERE}
+    assert {file.name for file in EXAMPLES.glob("*.py")} == {
+        name for name in {*EXPECTED, *ELSEWHERE} if "/" not in name
+    }
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -375,6 +395,7 @@ def test_an_example_prints_what_it_promises(name: str, capfd: pytest.CaptureFixt
     printed = capfd.readouterr()
     assert printed.err == ""
     lines = printed.out.splitlines()
+    assert lines
     if "bwrap" in lines[0]:
         pytest.skip(lines[0])
     places = [lines.index(expected) for expected in EXPECTED[name]]
