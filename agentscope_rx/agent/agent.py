@@ -59,7 +59,12 @@ T = TypeVar("T")
 
 
 class Agent(ClassHooks, SavingAgent):
-    """The life of a run, without its stages, which a subclass provides (see `ReActAgent`)."""
+    """The life of a run: what every agent does around the stages of a subclass, such as `ReActAgent`.
+
+    After every end of a run - completion, failure, interruption, disposal - each call in memory has its result, and the
+    conversation is free for the next call: for completion and failure before the last signal, for a disposal after its
+    clean-up. An agent belongs to no event loop and may be used from every thread.
+    """
 
     def __init__(
         self,
@@ -120,12 +125,16 @@ class Agent(ClassHooks, SavingAgent):
     ) -> Flow[Msg]:
         """Answer the messages. Without messages, continue the conversation and run its pending calls.
 
-        `context` holds objects for the hooks and tools of this call. `memory` replaces the agent's own memory, so that
-        one agent can serve many conversations at once. `limits` replace the agent's limits. `output` is the type of the
-        reply's value: a type, a JSON schema or a `StructuredOutput`. `when_busy` replaces the agent's choice of what
-        the call does while another one is running in this conversation: "error", "queue" or "replace".
+        `msgs` is a text, a `Msg`, a list of these, or answers to pending calls (`Approve`, `Reject`, results). System
+        messages are refused: use `sys_prompt`.
 
-        Signals: the reply, at which the next call may begin; `AgentBusyError` if it is refused because of another call,
+        - `context` holds objects for the hooks and tools of this call.
+        - `memory` replaces the agent's own, so one agent can serve many conversations at once.
+        - `limits` replace the agent's limits.
+        - `output` is the type of the reply's value: a type, a JSON schema or a `StructuredOutput`.
+        - `when_busy` replaces the agent's choice for a call during another one.
+
+        Signals: the reply, at which the next call may begin; `AgentBusyError` if another call is in progress,
         `QueuedCallInterruptedError` if it was interrupted before its turn; the error of the run.
         Cancels: the wait for its turn, or the run. Its memory is repaired before another call begins.
         """
@@ -177,9 +186,9 @@ class Agent(ClassHooks, SavingAgent):
     ) -> RunHandle:
         """Begin a run on the loop's next turn, for any number of subscribers, who may come late, leave and return.
 
-        The arguments are those of `stream`. The run goes on without subscribers, unless `linger` is a number of
-        seconds: it stops so long after its last one has left. Its last `capacity` events are kept, of about
-        `max_bytes` together. Errors of the run, `AgentBusyError` included, are those of the handle's flows.
+        The arguments are those of `stream`. By default the run goes on without subscribers; with `linger=30` it stops
+        30 seconds after the last one has left. The handle keeps the last `capacity` events, of about `max_bytes`
+        together. The handle's flows signal errors of the run, `AgentBusyError` included.
         """
         events = self._overridden(msgs, options, context, memory, limits, output, when_busy)
         return RunHandle(
@@ -226,7 +235,7 @@ class Agent(ClassHooks, SavingAgent):
     def nested(
         self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None, output: object = None
     ) -> Flow[Event]:
-        """The `stream` of a sub-agent's run, for the run that calls it."""
+        """The `stream` of a sub-agent's run, for the run of its parent."""
         if type(self).stream is not Agent.stream:
             if output is None:
                 return self.stream(msgs, context=context, memory=memory)
@@ -266,8 +275,8 @@ class Agent(ClassHooks, SavingAgent):
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
         """Remember messages of other agents without answering; allowed during a run.
 
-        Messages are stored as the module `agent.observe` describes. Hooks on PreObserveEvent may change them before
-        they are stored; hooks on PostObserveEvent see them afterwards.
+        Messages that come between calls and their results are sent to the model after the results. Hooks on
+        PreObserveEvent may change them before they are stored; hooks on PostObserveEvent see them afterwards.
 
         Signals: one None when they are stored; a `HookError`, or the error of a hook on PreObserveEvent.
         Cancels: the hook in progress, and the write.
@@ -288,10 +297,14 @@ class Agent(ClassHooks, SavingAgent):
     ) -> bool:
         """Ask the runs in progress to end normally. Thread-safe; False if there is no run.
 
-        A run ends at its next check point, or at once while it waits for its model. `msg` becomes the reply and is
-        remembered; the default is a fixed text. During PostCall an interruption has no effect. A queued call fails at
-        once with `QueuedCallInterruptedError`; one with `when_busy="error"` that waits for the clean-up of the previous
-        run ends as soon as it begins. `memory` selects one conversation, `run_id` one run or queued call.
+        A run ends at its next check point: before a request to the model, before and after a batch of tools, and at
+        once while it waits for a model or an interruptible tool. Hooks in progress finish. `msg` becomes the reply and
+        is remembered; the default is a fixed text. It may hold no calls or results. The first request counts. From the
+        PostCall hooks on an interruption has no effect.
+
+        A queued call fails at once with `QueuedCallInterruptedError`; a call that waits for the clean-up of the
+        previous run ends as soon as it begins. `memory` selects one conversation, `run_id` one run or queued call.
+        `source` is recorded in `run.interrupt_source`. Pending calls are no run: answer them.
         """
         message = check_interrupt(msg, source)
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
@@ -307,11 +320,11 @@ class Agent(ClassHooks, SavingAgent):
 
         "next_round": the run remembers them before its next model call. "idle": it remembers them where it would end
         normally, and goes on with another round. The run is the one in the agent's conversation, in that of `memory`,
-        or the run `run_id`, which may be that of a sub-agent. Messages that it does not come to take stay in
-        `run.inbox.unread`, which is `RunHandle.unread`.
+        or the run `run_id`, also of a sub-agent. Messages that it does not take are in `RunHandle.unread`, for a hook
+        or tool in `run.inbox.unread`. Each input is an `InputEvent` in the stream.
 
-        `RunEndedError` if there is no such run, or if it takes no more input; `InvalidInputError` for anything but
-        messages, or if several runs are in progress.
+        `RunEndedError` if there is no such run, or if it takes no more input; `InboxFullError` if 100 inputs wait;
+        `InvalidInputError` for anything but messages, or if several runs are in progress.
         """
         if run_id is not None:
             entered = (run for each in self._chosen(memory) for run in each.entered_within())
@@ -328,7 +341,7 @@ class Agent(ClassHooks, SavingAgent):
         cast("Run", runs[0]).inbox.put(msgs, when)
 
     def background(self, *, memory: Memory | None = None) -> Jobs:
-        """The work in the background of the agent's conversation, or of that of `memory`: to list, stop, wait for."""
+        """The background work of the agent's conversation, or of that of `memory`: list it, stop it, wait for it."""
         conversation = self.conversation(memory)
         if conversation.jobs is not None:
             return conversation.jobs
@@ -361,7 +374,7 @@ class Agent(ClassHooks, SavingAgent):
 
     @property
     def entered(self) -> tuple[Run, ...]:
-        """The runs that can be interrupted: those in progress, and those that wait for their turn."""
+        """The runs that can be interrupted: in progress, or waiting for their turn."""
         return tuple(cast("Run", run) for conversation in self._conversations.all for run in conversation.entered)
 
     @property
@@ -370,7 +383,7 @@ class Agent(ClassHooks, SavingAgent):
         return self.shutdown is not None and self.shutdown.partial == "discard"
 
     def pending_calls(self, *, memory: Memory | None = None) -> Flow[tuple[ToolUseBlock, ...]]:
-        """The calls that wait for `call()`, an approval or a result, also after `load`. Runs nothing.
+        """The calls that wait for `call()`, an approval or a result, also after `load`. It runs nothing.
 
         Signals: one tuple of calls, in call order; an empty one during a run, which owns the calls.
         Cancels: the reading.

@@ -182,7 +182,7 @@ class Conversation:
     # --- pending calls --------------------------------------------------------------------------------------------
 
     def pending_in(self, history: Sequence[Msg], besides: RunState | None = None) -> tuple[ToolUseBlock, ...]:
-        """The open calls of the history that this agent has to settle, without those of other runs in progress."""
+        """The open calls of the history that this agent must settle, without those of other runs in progress."""
         known = self.pending
         if known is None:
             calls = open_calls(history, self.names)
@@ -218,23 +218,23 @@ class Conversation:
         return open.union(self.pending or ()) if open else self.pending
 
     def answerable_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
-        """The pending calls that a caller may answer: instead of a call whose sub-agent waits, that agent's calls."""
+        """The pending calls that a caller may answer. If a sub-agent waits, its calls replace the call of it."""
         leaves = self.leaves(self.pending_in(history))
         return leaves if self.journal is None else tuple(self.journal.marked(call) for call in leaves)
 
     def leaves(self, pending: tuple[ToolUseBlock, ...]) -> tuple[ToolUseBlock, ...]:
-        """These calls; instead of one whose sub-agent waits, that agent's calls."""
+        """These calls. If a sub-agent waits, its calls replace the call of it."""
         return pending if self.children is None else self.children.leaves(pending)
 
     def resumed(self, given: tuple[Msg, ...]) -> bool:
-        """True if the input repeats that of the run that was cut off, which is remembered already."""
+        """True if the input repeats the input of the run that was cut off, which memory has."""
         cut_off = self.cut_off
         if self.unfinished is not None and given and digest_of(given) == self.unfinished["given"]:
             return True
         return bool(cut_off) and [_content(message) for message in cut_off] == [_content(message) for message in given]
 
     def admit(self, run: RunState, before: Snapshot) -> None:
-        """The run has taken its input: the calls that were pending are its own now, or gone from the history."""
+        """The run has taken its input. Calls that were pending are its own now, or gone from the history."""
         run.calls.admitted = True
         self._admitted += 1
         self.pending = (self.pending or frozenset()).difference(before.pending, run.calls.open)
@@ -242,7 +242,7 @@ class Conversation:
             self.output = None
 
     def settle(self, key: str, at: int) -> dict[str, PartState | None]:
-        """Let the states of the parts be those that are saved; returns what has changed since they last were.
+        """Take over the saved states of the parts; returns what has changed since the last save.
 
         `at` is the number of the last end in the journal.
         """
@@ -257,9 +257,9 @@ class Conversation:
         return {**changed, **{name: None for name in before if name not in states}}
 
     def end(self, run: RunState) -> None:
-        """Keep the calls that the run leaves pending. A run that was refused changes nothing.
+        """Keep the calls that the run leaves pending; a refused run changes nothing.
 
-        Called when the run is saved, and again when it is over: a later run may have settled the calls in between.
+        Call it when the run is saved, and again when it is over: a later run may have settled calls in between.
         """
         calls = run.calls
         if not calls.admitted:
@@ -287,7 +287,7 @@ class Conversation:
     # --- the saved copy -------------------------------------------------------------------------------------------
 
     def copy_at(self, session: Session, key: str, entries: Collection[str]) -> SavedCopy:
-        """The copy under this key of the session. Equal sessions have one copy."""
+        """The copy under this key of the session; equal sessions share one."""
         with self.lock:
             for copy in self._copies:
                 if copy.is_at(session, key):

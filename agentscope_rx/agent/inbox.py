@@ -41,7 +41,7 @@ class QueuedInput:
 
 
 class Inbox:
-    """The input of one run that waits. `put`, `unread` and `closed` may be used from any thread."""
+    """The waiting input of one run. `put`, `unread` and `closed` may be used from any thread."""
 
     __slots__ = ("_agent", "_loop", "closed", "items", "on_put", "run_id")
 
@@ -88,7 +88,7 @@ class Inbox:
 
     @property
     def unread(self) -> tuple[Msg, ...]:
-        """The messages that memory does not have, in order; after the end of the run those that it did not take."""
+        """The messages that memory does not have, in order; after the end of the run the ones left over."""
         with _LOCK:
             return tuple(message for queued in self.items for message in queued.messages)
 

@@ -37,7 +37,7 @@ LastWords = Msg | Awaitable[Msg] | abc.ObservableBase[Msg]
 
 
 class InterruptSource(StrEnum):
-    """Who requested an interruption."""
+    """The origin of an interruption: a user, a tool, or the system (a shutdown, another call)."""
 
     USER = "user"
     TOOL = "tool"

@@ -36,8 +36,8 @@ class UsageLimits:
     """Limits of one call; None is no limit. Tokens are counted as the providers report them.
 
     `cost` is in the currency of `prices`, a table by model name. `deadline` is in seconds from the beginning of the
-    call. `on_limit="error"` fails the call with `UsageLimitError` (or `RunDeadlineError`); `"summary"` asks the model
-    for a summary instead, which is one more model call. A deadline then reserves `summary_reserve` seconds for it.
+    call. `on_limit="error"` fails the call with `UsageLimitError` (or `RunDeadlineError`). With `"summary"` the model
+    writes a summary instead, by one more call, for which a deadline reserves `summary_reserve` seconds.
     """
 
     model_calls: int | None = None

@@ -62,7 +62,19 @@ Stage = Flow[Event | Done | Tail[Event | Done]]
 
 
 class Run:
-    """The state of one call; see the table above. `iteration` counts model rounds from 0."""
+    """The state of one call: all that changes during it. The agent is configuration and memory.
+
+    | part           | holds                                                                  |
+    |----------------|------------------------------------------------------------------------|
+    | `input`        | the input as given and as remembered, and the pending calls it answers |
+    | `calls`        | the tool calls without a result                                        |
+    | `usage`        | model and tool calls, tokens and costs, with their limits              |
+    | `interruption` | the request to end, if there is one                                    |
+    | `inbox`        | enqueued input that is not remembered yet                              |
+    | `iteration`    | the number of the model round, from 0                                  |
+
+    A run lives on the thread of one loop; `interrupt` and `stats` may come from any thread.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -270,7 +282,7 @@ class Run:
         return self.memory.get()
 
     def record(self, messages: Sequence[Msg], event: Event | None = None, *, foreign: bool = False) -> None:
-        """Account for messages that are in memory now. `event` reports them, and is not emitted yet.
+        """Account for messages that memory has now. `event` reports them later.
 
         Tool calls in `foreign` messages belong to others.
         """

@@ -29,12 +29,14 @@ T = TypeVar("T")
 class RunStats:
     """A run in progress at one moment. Ages and durations are in seconds of the loop's clock.
 
-    `in_flight` are the tool calls that have begun, `waiting` those of this round that wait for a slot, a permit or a
-    rate limit. `model_waiting` is true while the model call waits for one; `model_retries` counts its failed attempts.
-    `abandoned` counts the blocking calls of the run, and of runs within it, that continue although it no longer waits
-    for them. `queued` is the number of events that wait for a slow consumer; `event_age` the time since the last event.
-    `waiting_for` is the id of the run in progress for which this one waits (see `when_busy`), `waiting_for_lease` the
-    process that holds the lease of the conversation meanwhile, in words; both are None once it has begun.
+    - `in_flight`: tool calls that have begun. `waiting`: calls of this round that wait for a slot, a permit or a rate
+      limit.
+    - `model_waiting`: true while the model call waits for a permit or a rate limit. `model_retries`: its failed
+      attempts.
+    - `abandoned`: blocking calls of this run and of runs within it that go on in their threads without a caller.
+    - `queued`: events that wait for a slow consumer. `event_age`: the time since the last event.
+    - `waiting_for`: the id of the run before this one (see `when_busy`). `waiting_for_lease`: the process that holds
+      the conversation's lease, in words. Both are None once the run has begun.
     """
 
     run_id: str

@@ -83,7 +83,7 @@ class SavingAgent(AgentCore):
 
     @property
     def interrupted(self) -> InterruptSource | None:
-        """Who interrupted the last run in the agent's own memory, if it ended by that; also after a load."""
+        """The source of the interruption that ended the last run in the agent's own memory; also after a load."""
         return self._conversations.of(self.memory).interrupted
 
     def register_state(
@@ -96,9 +96,9 @@ class SavingAgent(AgentCore):
     ) -> None:
         """Save and load this state with the agent's own conversation, under this name.
 
-        `part` is an object with `state` and `load_state`. Without one, `name` is an attribute of the agent, whose value
-        is JSON, or becomes JSON by `to_json` and is made of JSON by `from_json`. Hooks and tools with the methods of a
-        `StatePart` need not be registered.
+        `part` is an object with `state` and `load_state`. Without one, `name` is an attribute of the agent: its value
+        is JSON, or `to_json` and `from_json` convert it. Hooks and tools with the methods of a `StatePart` are saved
+        anyway.
 
         `ConfigurationError` if the name is taken, or the state has no JSON form.
         """
@@ -131,9 +131,9 @@ class SavingAgent(AgentCore):
     ) -> Flow[None]:
         """Write the conversation to the session under this key: messages, pending calls, approvals, state of parts.
 
-        A save of a whole conversation is a checkpoint, to which `load(..., at=)` can go back. A save must not lose the
-        changes of others: it fails if the key holds a conversation that this agent has not loaded, or that another
-        agent has saved since. `overwrite=True` replaces such a conversation.
+        A save of a whole conversation is a checkpoint; `load(..., at=)` goes back to it. A save fails rather than lose
+        the changes of others: if the key holds a conversation that this agent has not loaded, or that another agent has
+        saved since. `overwrite=True` replaces it.
 
         Signals: one None when it is stored; `AgentBusyError` while a call is running, `SessionConflictError` if changes
         of others would be lost, or another `SessionError`.
@@ -155,10 +155,10 @@ class SavingAgent(AgentCore):
     ) -> Flow[bool]:
         """Replace the conversation by the one that the session holds under this key, with its pending calls.
 
-        `at` is a checkpoint of `session.history(key)`: the conversation is the one of that time. The session is as it
-        was until the next save, which goes on from there; the history keeps the later checkpoints.
+        `at` is a checkpoint of `session.history(key)`: the agent gets the conversation of that time. The session
+        changes with the next save, which goes on from there; the history keeps the later checkpoints.
 
-        Saved messages may name any local file. Only files beneath `file_root` can be read; other `FileSource`s are
+        Saved messages may name any local file. The agent reads only files beneath `file_root`; other `FileSource`s are
         locked.
 
         Signals: True if a conversation was loaded, False if there is none; `AgentBusyError` while a call is running,
@@ -198,13 +198,16 @@ class SavingAgent(AgentCore):
     ) -> Flow[bool]:
         """Load the conversation, if there is one, and save it at the end of every run, failed runs included.
 
-        With `checkpoint="stage"` it is saved after every stage of a run, too, and each tool call before it begins: if
-        the process is killed, `call()` in another one goes on from there (see `agent.durable`).
+        - `checkpoint="stage"` also saves after every stage of a run, and each tool call before it begins: if the
+          process is killed, `call()` in another one goes on from there.
+        - `lease`: each run begins with what other processes have saved. During a run elsewhere a call fails, or waits
+          ("queue").
+        - `history=False` saves without checkpoints, and drops those that there are.
+        - `file_root` as for `load`.
+
         If the save fails, the run fails with the `SessionError`, although memory has the reply. After a
-        `SessionConflictError` (another agent has saved under this key) either `load` the stored conversation, or
-        replace it by `save(..., overwrite=True)`; both keep the binding. `file_root` as for `load`.
-        `history=False` saves without checkpoints, and drops those that there are. With a `lease` each run begins with
-        what other processes have saved, and during a run elsewhere a call fails or waits ("queue").
+        `SessionConflictError` (another agent has saved under this key) `load` the stored conversation, or replace it by
+        `save(..., overwrite=True)`; both keep the binding.
 
         Signals and cancels: as `load`.
         """

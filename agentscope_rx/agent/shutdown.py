@@ -43,9 +43,10 @@ class ShutdownState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShutdownReport:
-    """The ids of the runs that were in progress. `stuck` had not ended `grace` seconds after they were cut off.
+    """The ids of the runs that were in progress.
 
-    `undrained` names the parts (see `drain`) whose work was not done `grace` seconds after the last run.
+    `finished` ended by themselves, `cut_off` were interrupted, `stuck` had not ended `grace` seconds later. `undrained`
+    names the parts, such as recorders of a long-term memory, that were not done `grace` seconds after the last run.
     """
 
     finished: tuple[str, ...] = ()
@@ -76,11 +77,21 @@ class Drainable(Protocol):
 
 
 class GracefulShutdown:
-    """Shuts down the agents that are created with `shutdown=`. A process, or a test, may have several shutdowns.
+    """Refuses new runs, lets those in progress finish, then cuts them off so that another process can resume them.
 
-    Runs in progress have `timeout` seconds to finish (None: no limit); then they are cut off, and have `grace` seconds
-    to clean up. `partial` decides about an answer that was cut off: "keep" remembers the received part, "discard" does
-    not.
+        RUNNING --begin()--> SHUTTING_DOWN --all have ended--> TERMINATED
+                             | new calls: AgentShuttingDownError
+                             | after `timeout` seconds: runs are cut off
+                             | after `grace` more: runs that have not ended are `stuck`
+
+    Runs in progress have `timeout` seconds to finish (None: no limit). A run that is cut off closes the model's
+    response and interrupts its tools; a tool that is not interruptible has the `grace`. Calls that have not begun stay
+    pending. The conversation is saved if it is bound, and the call fails with `AgentShuttingDownError`, without
+    PostCall. `partial="keep"` remembers the received part of an answer, "discard" does not.
+
+    To resume, `bind` or `load` the session and call the agent without input, or with the same input: pending calls run,
+    or the model is asked again. One object serves any number of agents (`shutdown=` or `add`), which it references
+    weakly. It ends runs, not the process.
     """
 
     def __init__(
@@ -112,7 +123,7 @@ class GracefulShutdown:
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """The runs belong to the parent. A shutdown that has begun is over in the child, and refuses new runs there."""
+        """Forget the parent's runs. A shutdown that has begun is over in the child, and refuses new runs there."""
         self._waiting = []
         if self._begun and self.report is None:
             self.report = ShutdownReport((), (), ())
@@ -121,12 +132,12 @@ class GracefulShutdown:
         return f"<GracefulShutdown {self.state.value}, timeout {self.timeout}, {len(self._agents)} agents>"
 
     def add(self, agent: Stoppable) -> None:
-        """Add an agent; `ReActAgent(shutdown=...)` calls it."""
+        """Add an agent; `ReActAgent(shutdown=...)` does so."""
         with self._lock:
             self._agents.add(agent)
 
     def drain(self, part: Drainable) -> None:
-        """Wait for this part, too, at most `grace` seconds after the last run; agents add their recorders."""
+        """Also wait for this part, at most `grace` seconds after the last run; agents add their recorders."""
         with self._lock:
             self._drains.add(part)
 
@@ -180,7 +191,7 @@ class GracefulShutdown:
     def on_signals(self, *signals: signal.Signals) -> Callable[[], None]:
         """Begin the shutdown at SIGTERM or SIGINT, or the given signals; returns a function that undoes this.
 
-        A second signal has its former effect.
+        A second signal has the effect it had before.
 
         On the thread of a running loop it uses `loop.add_signal_handler`, else `signal.signal`, which only the main
         thread may call.

@@ -23,11 +23,11 @@ from agentscope_rx.tools import Tool, Toolkit
 class BackgroundHook(Hook):
     """Lets calls of an agent go on in the background.
 
-    `after` is the time in the foreground, in seconds, of the calls of `tools` (None: all tools without the option
-    `background`). `wait` says what a run does that would end while work is in progress: it waits for it ("wait"),
-    leaves it in progress ("leave"), or stops it ("stop"). At most `max_jobs` of one conversation are in progress;
-    further calls stay in the foreground, and so do those of `exclusive` tools. With `with_tools=False` the model gets
-    no tools for background work.
+    - `after`: the seconds in the foreground of calls of `tools` (None: all tools without the option `background`).
+    - `wait`: what a run does at its end while work is in progress. "wait" for it, "leave" it in progress, "stop" it.
+    - `max_jobs`: the most work in progress of one conversation; further calls stay in the foreground. So do calls of
+      `exclusive` tools.
+    - `with_tools=False` gives the model no tools for background work.
     """
 
     kinds: tuple[type[Event], ...] | None = ()

@@ -108,7 +108,7 @@ class Job:
 
     @property
     def has_more_to_show(self) -> bool:
-        """True if a run in progress is to show it: its end, or items that no run has shown."""
+        """True if it has an end, or items, that no run has shown."""
         return not self.told or bool(self.held) or self.shown_to < self.log.end
 
     @property
@@ -117,7 +117,7 @@ class Job:
         return (self.log.scope.loop.time() if self.ended_at is None else self.ended_at) - self.began
 
     def open(self, items: Flow[ToolEvent], scope: Scope) -> None:
-        """Begin the call, in the context of this scope; it ends if its only reader leaves in the foreground."""
+        """Begin the call in the context of this scope. In the foreground it ends when its only reader leaves."""
         self.log.scope.context = scope.context.copy()
         self.log.on_readers = self._readers
         self.log.open(items)
@@ -131,7 +131,7 @@ class Job:
         self.log.ended.listen(self._ended)
 
     def stop(self) -> None:
-        """End it, from any thread; it is `stopped` at once, and its clean-up runs to its end. Idempotent."""
+        """Stop it, from any thread: its state is `stopped` at once, its clean-up follows. Idempotent."""
         scope = self.log.scope
         if scope.is_here():
             self._stop()
@@ -145,7 +145,7 @@ class Job:
 
     @classmethod
     def ended(cls, call: ToolUseBlock, source: EventSource, began: float, id: str, state: WorkState) -> Job:
-        """A job of an earlier process, which has ended; it has no output."""
+        """A job of an earlier process, which has ended. It has no output."""
         job = cls(call, source, began, id)
         job.state = state
         job.log.dispose()
@@ -153,7 +153,7 @@ class Job:
         return job
 
     def abandon(self) -> None:
-        """Stop it without an end that is told."""
+        """Stop it without a result."""
         self._on_end = None
         self.stop()
 

@@ -168,18 +168,18 @@ class Jobs:
         return False
 
     def delivering(self, job: Job) -> None:
-        """The result is on its way to memory: it is given to no other run, also if this one ends before it is there."""
+        """The result is on its way to memory: no other run gets it, even if this one ends first."""
         self._writing.add(job.id)
 
     def not_delivered(self, job: Job) -> None:
-        """The write has failed: the run has it as before, or the next one gets it."""
+        """The write has failed: the run keeps the result, or the next run gets it."""
         self._writing.discard(job.id)
         if self._given.get(job.id) not in self._runs:
             self._given[job.id] = None
             self._give(job)
 
     def delivered(self, job: Job) -> None:
-        """Memory has the result: the conversation needs to keep it no longer."""
+        """Memory has the result: the conversation drops it."""
         self._writing.discard(job.id)
         self._given.pop(job.id, None)
         self._change(lambda records: {id: each for id, each in records.items() if id != job.id})
@@ -188,7 +188,7 @@ class Jobs:
             self._all = {each: found for each, found in self._all.items() if each != id}
 
     def add_ended(self, job: Job) -> None:
-        """A job of an earlier process, which has ended: its result is given to the run in progress, or to the next."""
+        """Add a job of an earlier process, which has ended: the run in progress, or the next, gets its result."""
         self._all = {**self._all, job.id: job}
         self._given[job.id] = None
         self._record(job)
@@ -196,7 +196,7 @@ class Jobs:
         self._give(job)
 
     def lost(self) -> list[JobRecord]:
-        """The jobs of the loaded state that do not run in this process; jobs that it does not have are stopped."""
+        """The jobs of the loaded state that do not run in this process. Jobs that it does not have are stopped."""
         records = self.records
         for job in self.all:
             if job.id in records and job.result is not None and job.id not in self._given:
@@ -209,7 +209,7 @@ class Jobs:
         return [record_of(each) for id, each in records.items() if id not in known]
 
     def forget(self, jobs: Iterable[Job]) -> None:
-        """These belong to the conversation no longer: they are stopped, and nothing of them is given."""
+        """Stop these jobs, which the conversation no longer has; no run gets anything of them."""
         gone = {job.id for job in jobs}
         for job in [job for job in self.all if job.id in gone]:
             self._given.pop(job.id, None)
@@ -226,7 +226,7 @@ class Jobs:
         return tuple(job.id for job in running)
 
     def send(self, id: str, text: str) -> None:
-        """Send a message to a job: to the agent that it runs, or to a tool that reads `ToolContext.received`.
+        """Send a message to a job: to its agent, or to a tool that reads `ToolContext.received`.
 
         `InvalidInputError` if it takes none, or there is none of this id; `RunEndedError` if it has ended.
         """
@@ -258,7 +258,7 @@ class Jobs:
         return defer(begin)
 
     def drained(self) -> Flow[None]:
-        """Hand what is in progress over to the next process, at a shutdown: it is stopped, and saved as in progress.
+        """Hand the jobs in progress over to the next process, at a shutdown: stop them, and save them as in progress.
 
         Signals: one None when nothing of it is left in this process.
         Cancels: the waiting.
@@ -275,7 +275,7 @@ class Jobs:
     # --- runs -----------------------------------------------------------------------------------------------------
 
     def attach(self, run: Showing) -> None:
-        """The run shows the jobs that no other shows, and gets the ends that no other has got."""
+        """The run shows the jobs that no other run shows, and gets the results that no other run has."""
         self._runs = (*self._runs, run)
         for job in self.all:
             if job.id not in self._shown_by and job.has_more_to_show:
@@ -284,7 +284,7 @@ class Jobs:
                 self._give(job)
 
     def detach(self, run: Showing) -> None:
-        """The run is over: another one, if there is one, goes on showing what it showed, and gets what it left."""
+        """The run is over: another run in progress goes on with its jobs and results."""
         if run not in self._runs:
             return
         self._runs = tuple(each for each in self._runs if each is not run)
@@ -306,7 +306,7 @@ class Jobs:
                     job.stop()
 
     def shown(self, job: Job) -> None:
-        """The run that shows it has shown all of it."""
+        """The run has shown all of the job."""
         self._shown_by.pop(job.id, None)
 
     def _show(self, job: Job) -> None:

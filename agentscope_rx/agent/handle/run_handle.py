@@ -1,20 +1,4 @@
-"""`RunHandle`: one run that begins by itself, with a log of its events, and any number of subscribers.
-
-    start      --waiting--running----------------paused---running---|cleaning|ended
-    events()     ------------a--b--c--d--e------------------f--g----|              from the start
-    events(3)                            d--e---------------f--g----|              kept events, then live ones
-    result()                                                        r|
-
-| `linger`     | the run stops                                                                                      |
-|--------------|----------------------------------------------------------------------------------------------------|
-| None         | at its end only; it is owned by its loop, so the handle may be dropped                             |
-| 0            | when its last subscriber leaves                                                                    |
-| n seconds    | n seconds after its last subscriber has left, unless another one has come                          |
-
-Before the first subscriber has come no time runs. Subscribers are those of `events` and `result`, and the clients of a
-service. An error is kept for subscribers to come; if none has had it when the handle is freed, it is reported as
-dropped, as asyncio does with a task's exception.
-"""
+"""`RunHandle`: one run that begins by itself, with a log of its events, and any number of subscribers."""
 
 from __future__ import annotations
 
@@ -69,7 +53,7 @@ _event: Callable[[LoggedEvent], Event] = attrgetter("event")
 
 
 class HandleState(StrEnum):
-    """How far a run is: not begun, going on, paused, over but being cleaned up, over."""
+    """The state of a shared run: not begun, in progress, paused, being cleaned up, over."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -80,10 +64,10 @@ class HandleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HandleStats:
-    """A run and its log at one moment. `run` is None until the run exists, and for events that are no agent's.
+    """A run and its log at one moment.
 
-    When the run is cleaned up, `run` is as it was then. `behind` is, for each subscriber, the number of events that it
-    has yet to take.
+    `run` is None until the run exists, and for events of no agent; after the clean-up it stays as it was then. `behind`
+    is the number of events that each subscriber has yet to take.
     """
 
     state: HandleState
@@ -141,10 +125,25 @@ def check_log(capacity: int, max_bytes: int, linger: float | None) -> None:
 
 
 class RunHandle:
-    """A shared run. `agent.start(...)` returns one; all methods but `read` may be called from any thread.
+    """A run for any number of subscribers. `agent.start(...)` returns one.
 
-    `id` is that of the run. The events are kept up to `capacity` in number and about `max_bytes` in size, as long as
-    the handle exists; then the oldest is dropped. `linger` is described above.
+        start      --waiting--running----------------paused---running---|cleaning|ended
+        events()     ------------a--b--c--d--e------------------f--g----|              from the start
+        events(3)                            d--e---------------f--g----|              kept events, then live ones
+        result()                                                        r|
+
+    | `linger`       | the run stops                                                                         |
+    |----------------|---------------------------------------------------------------------------------------|
+    | None (default) | at its end only; its loop owns it, so the handle may be dropped                       |
+    | 0              | when its last subscriber leaves                                                       |
+    | n seconds      | n seconds after the last one has left, unless another one comes                       |
+
+    Subscribers are those of `events` and `result`. No time runs before the first one.
+
+    The handle keeps up to `capacity` events (10,000) of about `max_bytes` (16 MiB), then drops the oldest. It never
+    drops an event that a reader, for which the run waits, has yet to read. Later subscribers get the error of the run,
+    too; an error that no subscriber had goes to `on_dropped` when the handle is freed. An exception in a callback ends
+    that subscription only. All methods but `read` may be called from any thread.
     """
 
     __slots__ = ("__weakref__", "_final", "_id", "_linger", "_log", "_recorder", "_source", "_start", "_timer", "gone")
@@ -183,14 +182,14 @@ class RunHandle:
 
     @property
     def id(self) -> str:
-        """The id of the run; of a handle for plain events that of the first one, and '' before it."""
+        """The id of the run. For plain events it is that of the first event, and '' before it."""
         if self._id is None and self._recorder.first is not None:
             return self._recorder.first.event.run_id
         return self._id or ""
 
     @property
     def state(self) -> HandleState:
-        """How far the run is."""
+        """The state of the run."""
         if self.gone.fired:
             return HandleState.ENDED
         if self._log.ended.fired:
@@ -200,7 +199,7 @@ class RunHandle:
         return HandleState.RUNNING if self._recorder.begun.fired else HandleState.WAITING
 
     def belongs_to(self, agent: AgentCore) -> None:
-        """For pools: the run will be one of this agent, which was not known at the start. Call it before it begins."""
+        """For pools: name the agent of the run, before the run begins."""
         self._start.agent = agent
 
     @property
@@ -225,11 +224,11 @@ class RunHandle:
     # --- subscribers ----------------------------------------------------------------------------------------------
 
     def events(self, from_seq: int = 0) -> EventStream:
-        """The events that are kept from this number on, then the live ones, without a gap. For any number of times.
+        """The kept events from this number on, then the live ones, without a gap. Subscribe as often as you like.
 
-        `async for` and `buffered` slow the run as their policy says; a plain `subscribe` never does. From another loop
-        than the run's up to 64 more events are under way, and a loop that is blocked slows the run, too. If the run's
-        loop shuts down, a subscription on another one that is behind ends with `SourceCancelledError`.
+        `async for` and `buffered` slow the run as their policy says; a plain `subscribe` never does. On another loop
+        than the run's up to 64 more events are under way, and a blocked loop slows the run, too. If the run's loop
+        shuts down, a subscription on another loop that is behind ends with `SourceCancelledError`.
 
         Signals: the events; completion; the error of the run, after an `ErrorEvent` unless it is the first signal or
         that of a loop's shutdown. Signals come after `subscribe` has returned. `EventsGoneError` if the log has dropped
@@ -241,7 +240,7 @@ class RunHandle:
         return EventStream(lambda sink, scope: self._connect(lambda: self._index(from_seq), sink, scope))
 
     def result(self) -> Flow[Msg]:
-        """The reply, as soon as the run has ended; also later, and for any number of times.
+        """The reply, once the run has ended. Subscribe as often as you like, also later.
 
         In a tool or hook of the run it deadlocks.
 
@@ -267,10 +266,10 @@ class RunHandle:
         return just(None) if self.gone.fired or loop.is_closed() else on_loop(from_callable(self.gone.wait), loop)
 
     def read(self, from_seq: int = 0) -> LogReader[LoggedEvent]:
-        """For services: a reader of the logged events from this number on, which a protocol sends; on the run's loop.
+        """For services: a reader of the log from this number on, on the run's loop. Close it in the end.
 
-        It slows the run once it is `capacity` events or `max_bytes` behind. Errors as `events`, raised here; an
-        error of the run that an `error` event reports is not raised. Close it in the end.
+        It slows the run once it is `capacity` events or `max_bytes` behind. It raises the errors of `events`, but not
+        an error of the run that an `error` event reports.
         """
         if not self._log.scope.is_here():
             raise ConfigurationError("A run is read on its own loop; subscribe to events() from elsewhere.")
@@ -309,7 +308,7 @@ class RunHandle:
 
     @property
     def unread(self) -> tuple[Msg, ...]:
-        """The enqueued messages that the run has not remembered, in order; after its end those that it did not take."""
+        """The enqueued messages that the run has not remembered, in order; after its end the ones left over."""
         return () if self._start.inbox is None else self._start.inbox.unread
 
     def dispose(self, reason: str | None = None) -> None:
@@ -320,9 +319,9 @@ class RunHandle:
         self._on_loop(lambda: self._stop("A stop was requested." if reason is None else reason))
 
     def pause(self) -> None:
-        """Withhold demand: model and tool streams are read no further; tools under way finish. Idempotent.
+        """Pause the run: it reads model and tool streams no further; tools under way finish. Idempotent.
 
-        First-chunk and idle deadlines stand still; total deadlines run on. A paused run can be interrupted and stopped.
+        First-chunk and idle deadlines stand still; total deadlines go on. You can interrupt and stop a paused run.
         """
         self._on_loop(self._log.pause)
 
@@ -347,7 +346,7 @@ class RunHandle:
         return self
 
     def ended_at(self, seq: int) -> bool:
-        """For services: true if the run has ended and this is the number of its last event."""
+        """For services: true if the run has ended with the event of this number."""
         return self._log.ended.fired and bool(self._log.values) and self._log.values[-1].seq == seq
 
     # --- internals ------------------------------------------------------------------------------------------------

@@ -97,11 +97,14 @@ LOOK_SECONDS = 1.0
 class ConversationPool:
     """Finds, loads, saves and evicts the conversations of many users. Thread-safe, and bound to no loop.
 
-    `agent` serves all conversations, or is a function of user and session id that makes one for each, for example with
-    the user's own tools. `session` is a `Session`, or the path or URL of one. Idle conversations are evicted if more
-    than `max_kept` are kept, and after `max_idle` seconds (None: no limit). `memory` makes the memory of a
-    conversation, `key` its key in the session; `file_root`, `lease` and `checkpoint` are for `Agent.bind`: with a
-    lease several processes may serve the same conversations.
+    - `agent`: one agent for all conversations, or a function of user and session id that makes one for each, for
+      example with the user's own tools.
+    - `session`: a `Session`, or its path or URL.
+    - `max_kept`, `max_idle`: the pool drops idle conversations beyond this number, and after so many seconds (None: no
+      limit).
+    - `memory` makes the memory of a conversation, `key` its key in the session.
+    - `file_root`, `lease` and `checkpoint` are for `Agent.bind`. With a lease several processes may serve the same
+      conversations.
 
     `async with` closes the pool at the end.
     """
@@ -145,7 +148,7 @@ class ConversationPool:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def call(self, user: str, session_id: str, msgs: CallInput = None, **options: Unpack[PoolCallOptions]) -> Flow[Msg]:
-        """Call the agent in this conversation, which is loaded first if it is not kept. Options as for `Agent.call`.
+        """Call the agent in this conversation; the pool loads it first if needed. Options as for `Agent.call`.
 
         Without a `context` the call gets one with `user_id` and `session_id`.
 
@@ -190,9 +193,9 @@ class ConversationPool:
         max_bytes: int = MAX_LOG_BYTES,
         **options: Unpack[PoolCallOptions],
     ) -> RunHandle:
-        """Begin a shared run in this conversation, which is loaded first if it is not kept: see `Agent.start`.
+        """Begin a shared run in this conversation; the pool loads it first if needed. See `Agent.start`.
 
-        It takes input while the conversation is loaded, but is not interrupted: dispose of it.
+        While the pool loads the conversation, the run takes input; to end it then, dispose of it.
         """
         given = checked_options(user, session_id, options)
 
@@ -232,7 +235,7 @@ class ConversationPool:
 
     @asynccontextmanager
     async def conversation(self, user: str, session_id: str) -> AsyncGenerator[LeasedConversation]:
-        """Hold the conversation for the time of the block, for its memory, for several calls or to solve a conflict."""
+        """Hold the conversation during a block: for its memory, for several calls, or to solve a conflict."""
         pair = check_pair(user, session_id)
 
         def lease(agent: Agent, memory: Memory) -> Flow[LeasedConversation]:
@@ -245,7 +248,7 @@ class ConversationPool:
     # --- eviction and the end -------------------------------------------------------------------------------------
 
     def evict(self, user: str, session_id: str, *, discard: bool = False) -> Flow[bool]:
-        """Drop this conversation from memory, after saving it if that is needed. The next call loads it again.
+        """Drop this conversation from memory, after saving what is new. The next call loads it again.
 
         `discard=True` drops it without saving: after a `SessionConflictError` the next call continues from what is
         stored.
@@ -271,7 +274,7 @@ class ConversationPool:
         return defer(evict)
 
     def flush(self) -> Flow[None]:
-        """Save the idle conversations whose last save has failed.
+        """Save the idle conversations whose last save failed.
 
         Signals: one None when all are saved; the first error, when all were tried. These stay in the pool.
         Cancels: the saves that have not begun.

@@ -29,9 +29,9 @@ Pair = tuple[str, str]
 
 
 class ConversationPoolStatistics(NamedTuple):
-    """Counts of a pool. `kept` are the conversations in memory, `in_use` those with a call, a lease or a load.
+    """Counts of a pool: conversations in memory (`kept`), and those with a call, a lease or a load (`in_use`).
 
-    `unsaved` are idle ones that the session does not hold entirely, which are not evicted. `overshoot` is the most by
+    `unsaved` are idle ones with changes that the session does not have; the pool keeps them. `overshoot` is the most by
     which `kept` has exceeded `max_kept`. `loads` and `evictions` count since the pool was made.
     """
 

@@ -79,7 +79,7 @@ def _check_names(options: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeasedConversation:
-    """A conversation that stays in its pool for the time of an `async with` block. Do not use it after the block."""
+    """A conversation that its pool keeps during an `async with` block. Do not use it after the block."""
 
     user: str
     session_id: str
@@ -101,7 +101,7 @@ class LeasedConversation:
         return self.agent.save(self.session, self.key, memory=self.memory, overwrite=overwrite)
 
     def load(self) -> Flow[bool]:
-        """Replace it by the stored one, for example after a `SessionConflictError`.
+        """Replace it by the stored conversation, for example after a `SessionConflictError`.
 
         Signals and cancels: as `Agent.load`.
         """

@@ -65,32 +65,47 @@ NOT_RUN = "The conversation went on before this call was run; it had no effect."
 class ReActAgent(ActingAgent):
     """An agent that answers by reasoning with a model and acting with tools.
 
-    `model` is a `ChatModel` or a name such as "openai:gpt-5-mini" (see `models.registry`). `sys_prompt` is a text, or a
-    function that gets the `Run` and returns a text, an awaitable or an Observable.
-    `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods. A `toolkit` replaces
-    them; the agent uses a copy. `enable_meta_tool` gives the model the tool `reset_equipped_tools`, which activates
-    groups of tools. `context_store` is searched for objects that the call's context does not have.
-    `memory_window` is the part of the memory that a request sends: a number of tokens, or a `TokenWindow`. Without it
-    all of it is sent; marks apply in both cases.
-    `max_iters` bounds the model rounds of one call; `limits` bound its tokens, cost, calls and time.
-    `generate_options` apply to every model call; `model_execution_config` and `tool_execution_config` set timeouts and
-    retries. A `tool_choice` that forces a tool call applies until the model has made the call, or in every round with
-    `repeat_tool_choice=True`. `finish="tool"` offers the model a tool for its answer (`generate_response`); an answer
-    as plain text is accepted, too.
-    `pending` decides about pending calls that new input does not answer: "recover" gives them error results, "error"
-    fails the new call with `PendingCallsError`. `check_running=False` lets calls on one memory overlap; their messages
-    are then stored in order of arrival. `when_busy` decides about a call that finds its conversation in use: "error"
-    refuses it, "queue" lets it wait for its turn (at most `queue_limit` calls), "replace" interrupts what is in
-    progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up. `in_doubt` decides about calls
-    whose process ended while they ran: the caller is asked, they are run again, or they fail.
-    `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run,
-    which saves it as `checkpoint` says, and begins when it has its `lease`, if one is asked for (see `bind`).
-    `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
-    (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
-    `knowledge` is a knowledge base or a list of these. In mode "generic", the default, each call gets the passages that
-    fit its question; in mode "agentic" the model searches by a tool; "both", and "none" for neither (`KnowledgeHook`).
-    `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved (see
-    `planning`).
+    **Model and prompt**
+
+    - `model`: a `ChatModel`, or a name such as "openai:gpt-5-mini" (see `models.registry`).
+    - `sys_prompt`: a text, or a function of the `Run` that returns a text, an awaitable or an Observable.
+    - `memory_window`: the part of the memory that a request sends, a number of tokens or a `TokenWindow`; None sends
+      all of it. Marks apply in both cases.
+    - `generate_options` apply to every model call. A `tool_choice` that forces a call applies until the model has made
+      it, or in every round with `repeat_tool_choice=True`.
+    - `model_execution_config`, `tool_execution_config`: timeouts and retries.
+    - `max_iters` bounds the model rounds of one call; `limits` bound its tokens, cost, calls and time.
+    - `finish="tool"` also offers the model a tool for its answer (`generate_response`).
+
+    **Tools**
+
+    - `tools`: functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods. A `toolkit` replaces
+      them; the agent uses a copy.
+    - `enable_meta_tool` gives the model the tool `reset_equipped_tools`, which activates groups of tools.
+    - `context_store`: searched for objects that the call's context does not have.
+    - `interrupt_grace`: the seconds that interrupted async tools have for their clean-up.
+    - `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved.
+
+    **Calls**
+
+    - `when_busy`: what a call does during another one in the same conversation. "error" refuses it, "queue" lets it
+      wait (at most `queue_limit` calls), "replace" interrupts the run in progress.
+    - `check_running=False` lets calls on one memory overlap; messages are stored in order of arrival.
+    - `pending`: what becomes of pending calls that new input does not answer. "recover" gives them error results,
+      "error" fails the new call with `PendingCallsError`.
+    - `in_doubt`: what becomes of calls whose process ended while they ran: "ask" the caller, "run" them again, "fail".
+    - `hooks`, `tracer` and `shutdown`: see `Hook`, `Tracer` and `GracefulShutdown`.
+
+    **State and knowledge**
+
+    - `session` (a `Session`, a path or a URL) and `session_key` bind the conversation at its first run; `checkpoint`
+      and `lease` are those of `bind`.
+    - `long_term_memory` outlasts conversations. Mode "static" gives each call its notes and records it, "agent" gives
+      the model tools to record and retrieve; "both" is the default.
+    - `knowledge`: a knowledge base, or several. Mode "generic" (default) gives each call the passages for its question,
+      "agentic" gives the model a tool to search; also "both" and "none".
+
+    Subclasses may override `reasoning`, `acting`, `summarizing` and `handle_interrupt`. Each gets the `Run`.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tools.base import check_name
 
 OutputMode = Literal["auto", "native", "tool", "prompted"]
-"""How the model is asked: by its own JSON mode, by a tool, in the prompt; auto is the first that it supports."""
+"""How the model is asked: by its own JSON mode, by a tool, or in the prompt. "auto" chooses."""
 
 RESPONSE_TOOL = "generate_response"
 """The name of the tool by which a model gives its response."""
@@ -41,10 +41,32 @@ class Reminder(StrEnum):
 class StructuredOutput:
     """The type of a reply's value, and how the model is asked for it.
 
-    `schema` is a type (a pydantic model, a dataclass, a TypedDict, `list[int]`, a union, a scalar, ...) or a JSON
-    schema as a dict. Invalid answers are returned to the model at most `max_retries` times; then the run
-    fails with a `StructuredOutputError`, or ends with the plain answer if `on_failure="text"`. `name` and
-    `description` are shown to the model, as those of the response tool or of the schema.
+    `schema` is a type (a pydantic model, a dataclass, a TypedDict, `list[int]`, a union, a `Literal`, a scalar, ...) or
+    a JSON schema as a dict. JSON is read strictly: a date is an ISO string, and `"3"` is no int. A null for an optional
+    field that cannot be null means "not given". A type without a schema is a `ConfigurationError`.
+
+    | `mode`       | the model gets                                                         | `auto` takes it          |
+    |--------------|------------------------------------------------------------------------|--------------------------|
+    | `"native"`   | the schema, which the provider's JSON mode enforces                    | if the model has it      |
+    | `"tool"`     | a tool `generate_response`, for this run only, that takes the value    | otherwise                |
+    | `"prompted"` | the schema in the system message; the answer is plain or fenced JSON  | if the model has no tools |
+
+    `model.output_modes` lists a model's modes; for a server with OpenAI's JSON mode set `native_output=True`.
+
+    - **Invalid answers.** The model gets the problems at most `max_retries` times; then the run fails with a
+      `StructuredOutputError`, or ends with the plain answer (`on_failure="text"`).
+    - **Text instead of the tool.** The model gets a reminder for one round, and the provider is asked to force the
+      call; `reminder="prompt"` never forces. After `max_iters` rounds one more asks for the output only.
+    - **At a limit** with `on_limit="summary"` one attempt takes the place of the summary. If it fails, a plain answer
+      has reason `LIMIT_REACHED` or `MAX_ITERATIONS`.
+    - **Other ends**, such as an interruption or calls that wait, have their ordinary reply: `Msg.has_structured` is
+      False.
+    - **Pending calls.** A run that waits keeps its request, also when it is saved. The call that continues it asks
+      again, or for its own `output=`; attempts start anew. The saved schema is checked in a process without the type.
+    - **Memory** keeps the reply only. Calls of the response tool, invalid answers and reminders leave it at the end of
+      the run; a `MemoryEvent` lists them. Other calls stay, with their results.
+    - **Names.** `name` and `description` are those of the response tool or of the schema; a tool of the agent with this
+      name is a `ConfigurationError`.
     """
 
     schema: object

@@ -71,11 +71,12 @@ class AgentToolOptions(TypedDict, total=False):
 class AgentTool(ChildTool):
     """An agent as a tool. `agent` is an agent, or a function that makes it at the first call.
 
-    `forward` selects the part of its runs that the parent's stream shows. `memory` makes the memory of a new
-    conversation; within each conversation of a parent at most `max_conversations` are kept, besides those with pending
-    calls.
-    `interrupt_grace` is the seconds that a run has to end once it is interrupted; None is no bound. Calls have no
-    timeout unless `execution_config` sets one: the agent's own limits and those of the parent's run bound them.
+    - `forward` selects the part of its runs that the parent's stream shows.
+    - `memory` makes the memory of a new conversation. Each conversation of a parent keeps at most `max_conversations`,
+      besides those with pending calls.
+    - `interrupt_grace`: the seconds that an interrupted run has to end; None is no bound.
+    - Calls have no timeout unless `execution_config` sets one. The agent's own limits and those of the parent's run
+      bound them.
     """
 
     parameters: Mapping[str, object] = _PARAMETERS

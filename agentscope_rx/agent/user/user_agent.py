@@ -60,10 +60,10 @@ _OUTPUT = "output"
 class UserAgent(Agent):
     """An agent whose replies come from a person, through `input`: the terminal unless another is given.
 
-    `input` is called with a `Question` and returns text, blocks, a `Msg` or, if the call has an `output`, its value; or
-    an awaitable or Observable of these (the first value counts). A plain `def` runs on a worker thread. If a value does
-    not fit, the question is repeated, up to `attempts` times in all. `handle_interrupt` may be overridden. `session`
-    and `session_key` are as for `ReActAgent`.
+    `input` gets a `Question` and returns text, blocks, a `Msg` or, if the call has an `output`, its value; or an
+    awaitable or Observable of these (the first value counts). A plain `def` runs on a worker thread. If a value does
+    not fit, the person is asked again, up to `attempts` times in all. Override `handle_interrupt` for another reply to
+    an interruption. `session` and `session_key` are as for `ReActAgent`.
     """
 
     def __init__(
