@@ -28,7 +28,11 @@ Remember = Literal["arguments", "tool"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Approve:
-    """Let the call run; `input` replaces the model's arguments, also in memory."""
+    """Let the call run. `input` replaces the model's arguments, also in memory.
+
+    `remember="arguments"` also decides later calls of this tool with the same arguments, `"tool"` every later call of
+    it, in this conversation.
+    """
 
     call_id: str
     input: Mapping[str, object] | None = None
@@ -58,7 +62,10 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reject:
-    """Do not let the call run; the model gets `reason` as its result, of kind `rejected`."""
+    """Do not let the call run. The model reads `reason` in a result of kind `rejected`.
+
+    `remember` is that of `Approve`.
+    """
 
     call_id: str
     reason: str = ""

@@ -130,12 +130,14 @@ IN_DOUBT: Final = "in_doubt"
 
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
-    """A call requested by the model. `input` are its arguments.
+    """A call requested by the model. `input` holds its arguments.
 
     `raw_input` is the model's own JSON of `input`, if the engine would write it differently. Formatters send it back
-    while it is equal to `input`, so that the prompt stays the same byte for byte.
+    while it is equal to `input`, so that the prompt stays the same byte for byte. Calls that differ in it only are
+    equal.
+
     In a complete message `raw` is None, unless the arguments could not be parsed: then `input` is empty, `raw` is the
-    model's text and `input_error` the fault in it. In a chunk of a stream `raw` is the new piece of argument text.
+    model's text and `input_error` names the fault. In a chunk of a stream `raw` is the new piece of argument text.
     """
 
     id: str
@@ -149,7 +151,7 @@ class ToolUseBlock:
 
     @property
     def in_doubt(self) -> bool:
-        """True for a pending call that had begun when its process ended: it is not known if it has had its effect."""
+        """True for a pending call that had begun when its process ended: it may have had its effect, or not."""
         return self.metadata.get(IN_DOUBT) is True
 
     def __str__(self) -> str:
@@ -180,7 +182,7 @@ class ToolUseBlock:
 
 
 class ToolResultKind(StrEnum):
-    """The kinds of results other than a success. The last three are placeholders of calls that wait for an answer."""
+    """The kinds of results other than a success. The last three are placeholders of calls that wait."""
 
     NOT_FOUND = "not_found"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -194,7 +196,7 @@ class ToolResultKind(StrEnum):
 
     @property
     def waits(self) -> bool:
-        """True for the placeholder of a pending call, which is shown and not stored in memory."""
+        """True for the placeholder of a pending call: the reply shows it, memory does not have it."""
         return self in _WAITS
 
 
@@ -216,7 +218,10 @@ class ToolResultFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
-    """The result of a call. `kind` is None for a success. A str as `output` becomes a text block."""
+    """The result of a call. `kind` is None for a success, and names the error else.
+
+    A str as `output` becomes a text block.
+    """
 
     id: str
     name: str

@@ -20,11 +20,10 @@ _WHOLE = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """A passage that was retrieved: `chunk` of `document` in the knowledge base `base`.
+    """A retrieved passage: `chunk` of `document` in the knowledge base `base`.
 
-    `number` is the number that the model saw, and writes as `[1]`. `start` and `end` are characters of the text that
-    was read from the document; `page` counts from 1 (of slides and sheets, too) and is None where there are none.
-    `score` orders the passages of one retrieval.
+    The model saw `number`, and cites it as `[1]`. `start` and `end` are characters of the document's text; `page`
+    counts pages, slides or sheets from 1, or is None. `score` orders the passages of one retrieval.
     """
 
     number: int
@@ -64,7 +63,10 @@ class Citation:
 
 
 def citations_of(message: Msg) -> tuple[Citation, ...]:
-    """The citations of a reply, in order of their numbers; () if it has none. `InvalidInputError` for what is none."""
+    """The citations of a reply, in order of their numbers; () if it has none.
+
+    `InvalidInputError` if its metadata hold other values in their place.
+    """
     found: object = message.metadata.get(CITATIONS, ())
     if not isinstance(found, (list, tuple)):
         raise InvalidInputError(f"metadata[{CITATIONS!r}] of this message must be a list, not {found!r:.60}.")

@@ -65,7 +65,7 @@ class History(Sequence[Msg]):
         return self._messages is other._messages
 
     def numbers_of(self, ids: Collection[str]) -> list[int]:
-        """As the function `numbers_of`; in the time for these ids, if the owner of the list keeps their places."""
+        """Like the function `numbers_of`; faster if the owner of the list keeps the places of ids."""
         if self._places is None:
             return _numbers_of(self, ids)
         return self._places.of(self._messages, self._length, ids)
@@ -142,9 +142,9 @@ def same_beginning(one: Sequence[Msg], other: Sequence[Msg]) -> int:
 
 
 def open_calls(history: Sequence[Msg], name: str | Collection[str]) -> tuple[ToolUseBlock, ...]:
-    """The calls without result in the last assistant message of the agent `name`, in call order.
+    """The calls without a result in the last assistant message of the agent `name`, in call order.
 
-    Messages and calls of other agents are skipped. `name` may be several, of agents that speak as one.
+    Messages and calls of other agents do not count. `name` may be several names, of agents that speak as one.
     """
     names = (name,) if isinstance(name, str) else name
     answered: set[str] = set()
@@ -196,8 +196,8 @@ Place = tuple[int, int]
 def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
     """The place of the call of each result, by the place of the result; results without a call are left out.
 
-    A result answers the latest earlier call of its id that has no result yet (in its own message, any), so that an id
-    can be used again. Each call has at most one result. Only assistant messages have calls.
+    A result answers the latest earlier call of its id without a result (in its own message, any), so an id can be used
+    again. Each call has at most one result. Only assistant messages have calls.
     """
     places: dict[Place, Place] = {}
     unanswered: dict[str, list[deque[Place]]] = {}
@@ -220,8 +220,8 @@ def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
 def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
     """The messages in an order that every provider accepts: no message between calls and their results.
 
-    A message that was observed while a tool was running stands in memory between a call and its result; here it
-    follows the result. Calls without a result delay no message.
+    An agent may observe a message while a tool runs: memory has it between the call and its result. Here it follows the
+    result. Calls without a result delay no message.
     """
     given = list(messages)
     answers: list[set[Place]] = [set() for _ in given]

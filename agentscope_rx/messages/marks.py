@@ -19,11 +19,11 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages.frozen import check_encodable
 
 HIDDEN: Final = "hidden"
-"""The mark of a message that is never sent to a model."""
+"""The mark of a message that is kept and shown, and never sent to a model."""
 TRANSIENT: Final = "transient"
-"""The mark of a message that memory holds until the end of the run."""
+"""The mark of a message that is sent, leaves memory at the end of the run, and is never saved."""
 COMPRESSED: Final = "compressed"
-"""The mark of a message that a summary replaces in requests."""
+"""The mark of a message that memory keeps, and that a summary replaces in requests."""
 
 MARKS: Final = "memory_marks"
 """The key in a message's metadata."""

@@ -31,7 +31,7 @@ from agentscope_rx.messages.structured import STRUCTURED, structured_as
 
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
-    """The tokens and seconds of a model call; `a + b` sums every field.
+    """The tokens and seconds of a model call. `a + b` sums every field.
 
     `cached_tokens` are the part of `input_tokens` that the provider had cached, `reasoning_tokens` the part of
     `output_tokens` for thinking.
@@ -119,10 +119,23 @@ class MsgFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, init=False)
 class Msg:
-    """A message: its author (`name`, `role`), `content` blocks, and `id`.
+    """A message: its author (`name`, `role`), `content` blocks, and `id`. Frozen, hashable, equal by value.
 
-    `content` can be given as a str, a block or blocks; it is stored as a tuple of blocks. Equality is by value.
-    `usage` is the token usage of the model call, or of the whole run on its reply. `timestamp` is UTC in ISO 8601.
+    - `content`: give a str, a block or blocks; the message has a tuple of blocks.
+    - `usage`: the tokens of the model call; on a reply those of the whole run.
+    - `generate_reason`: why the message ended; on a reply why the run did.
+    - `timestamp`: UTC in ISO 8601.
+
+    Every message has a JSON form, because values without one are refused:
+
+    | value                                                                        | effect                        |
+    |------------------------------------------------------------------------------|-------------------------------|
+    | over 100 levels of dicts and lists in `input` or `metadata`; a value within itself | `InvalidInputError`     |
+    | half a surrogate pair in text, keys or values                                | becomes U+FFFD                |
+    | half a surrogate pair in a name, an id, a URL or a media type                | `InvalidInputError`           |
+    | deeper arguments of a model's call                                           | `input_error`: the call fails |
+
+    Objects of your own in `metadata` are allowed; `to_json` refuses them.
     """
 
     name: str
@@ -225,10 +238,10 @@ class Msg:
 
     @property
     def pending_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The tool calls that wait for the caller, if the run was stopped, was suspended or needs approval.
+        """The tool calls that wait for the caller: the run was stopped or suspended, or needs approval.
 
-        `call()` without input runs them; results in the input answer them; `Approve` and `Reject` decide those that
-        need approval. If a sub-agent waits, its own calls are listed instead of the call of the sub-agent.
+        `call()` without input runs them, results in the input answer them, `Approve` and `Reject` decide about them. If
+        a sub-agent waits, its calls replace the call of it.
         """
         if self.generate_reason not in _LEAVES_CALLS_PENDING:
             return ()
@@ -241,7 +254,7 @@ class Msg:
 
     @property
     def has_structured(self) -> bool:
-        """True if this reply has the structured `output` that the call requested."""
+        """True if this reply has the requested structured `output`."""
         return STRUCTURED in self.metadata
 
     @overload
@@ -251,10 +264,10 @@ class Msg:
     @overload
     def structured(self, kind: object) -> object: ...
     def structured(self, kind: object = None) -> object:
-        """The structured value as this type (a model, a dataclass, `list[int]`, ...); without one as plain JSON.
+        """The structured value as this type (a model, a dataclass, `list[int]`, ...), or as plain JSON.
 
-        The plain value is the validated value of the model; the type adds its defaults. `NoStructuredOutputError` if
-        the message has none, `InvalidInputError` if the value does not fit the type.
+        The plain value is the model's, validated; the type adds its defaults. `NoStructuredOutputError` if the message
+        has none, `InvalidInputError` if the value does not fit the type.
         """
         if STRUCTURED not in self.metadata:
             raise NoStructuredOutputError(self.id, self.generate_reason.name)
@@ -263,7 +276,7 @@ class Msg:
 
     @property
     def marks(self) -> frozenset[str]:
-        """The marks by which memory and requests go, such as "hidden" (see `messages.marks`)."""
+        """The marks of the message, such as `HIDDEN`: what memory and requests do with it."""
         return marks_in(self.metadata)
 
     def marked(self, *marks: str) -> Msg:
@@ -304,7 +317,7 @@ class Msg:
     def from_dict(cls, data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Self:
         """The message from the values of `to_dict`; `InvalidInputError` names the invalid ones.
 
-        A `FileSource` in it is refused unless it is below `file_root`, because the message may come from a network.
+        It refuses a `FileSource` that is not below `file_root`, because the message may come from a network.
         """
         return read_message(data, reading(file_root))  # pyright: ignore[reportReturnType]
 

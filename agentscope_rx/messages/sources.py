@@ -44,7 +44,7 @@ _Info = core_schema.ValidationInfo[Any]
 class URLSource:
     """An address with a scheme: `https:`, `http:`, `data:`, or a vendor's own, such as `gs:`, `s3:` or `oss:`.
 
-    The vendor fetches it, not this library. For a local file use `FileSource`.
+    The vendor gets it unchanged and fetches it; this library does not. For a local file use `FileSource`.
     """
 
     url: str
@@ -103,11 +103,19 @@ class Base64Source:
 class FileSource:
     """A local file. It is read when a model is called, and sent as data.
 
-    `path` is made absolute. With `root`, a relative path starts in this folder, and the file is read only if it lies
-    below it after links are followed. A `locked` source comes from saved state, which may name any file: it is kept
-    and saved again, but not read. `FileSource(source.path)` in your own code unlocks it.
+    Only regular files are read, at most 50 MiB each and 100 MiB in a request. `path` becomes absolute. With `root` a
+    relative path starts in this folder, and the file must lie below it after links are followed.
 
-    Copies and pickles keep `root` and `locked`; JSON has only the path.
+    A message from outside must not open your files, so JSON does not bring them back without `file_root`:
+
+    | reader                                                                        | without      | with it     |
+    |-------------------------------------------------------------------------------|--------------|-------------|
+    | `Msg.from_json`, `from_dict`, tool arguments, structured output, HTTP service | refused      | files below |
+    | `Agent.load`, `Agent.bind`, `event_from_json`, `event_from_dict`              | locked       | files below |
+
+    Your pydantic models refuse it, too, unless you validate with `context={"file_root": folder}`. A `locked` source is
+    kept and saved again, but a request to a model with it is an `InvalidInputError`; `FileSource(source.path)` in your
+    own code unlocks it. Copies and pickles keep `root` and `locked`; JSON has only the path.
     """
 
     path: str
