@@ -27,8 +27,10 @@ MAX_CHARS = 8192
 def coalesce_chunks(earlier: Event, later: Event, *, max_chars: int = MAX_CHARS) -> Event | None:
     """One event in place of both, or None if they do not belong to one text: for `Flow.buffered(coalesce=...)`.
 
-    A merged delta is at most `max_chars` long. So a buffer of n events holds at most n times that, apart from single
-    deltas that came longer, and the cost of merging does not grow with the delay of the consumer.
+    It merges the text, or the thinking, of one block of one message. Pieces of tool calls, progress of tools and other
+    events stay apart. The merged event is the later one with the joined piece, and has its `seq`: numbers ascend, with
+    gaps. `accumulated` and `fold` give the same as without merging. A merged piece has at most `max_chars` characters,
+    so a slow consumer does not make merging slow.
     """
     if not (isinstance(earlier, ChunkEvent) and isinstance(later, ChunkEvent) and _of_one_block(earlier, later)):
         return None

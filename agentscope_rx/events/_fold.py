@@ -58,33 +58,34 @@ _NOTHING = ChatUsage()
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The state of a run: `message` is its reply, None if it failed or has not ended.
+    """The state of a run after some of its events.
 
-    `history` are the messages that it added to memory.
+    `message` is its reply, None if it failed or has not ended. `history` holds the messages that it added to memory,
+    `partial` the message that the model is writing. After all events it is the outcome of the run.
     """
 
     message: Msg | None
     history: tuple[Msg, ...]
     open_calls: tuple[ToolUseBlock, ...] = ()
-    """The calls without a result: those that an earlier run has left, then those of this run, in call order."""
+    """The calls without a result, in call order: those of an earlier run first."""
     usage: ChatUsage = _NOTHING
-    """The tokens of the answers so far, those of sub-agents included; at the end those of the whole run."""
+    """The tokens of the answers so far, sub-agents included."""
     partial: Msg | None = None
-    """The message that the model is writing, from chunks: a preview. None while it writes none."""
+    """The message that the model is writing, from chunks: a preview. None at other times."""
     error: ErrorEvent | None = None
-    """The event of the error that the run has failed with."""
+    """The event of the error, if the run has failed."""
     run_id: str = ""
     plan: Plan | None = None
-    """The plan after the last change that the run has made; None if it has changed none, or finished it."""
+    """The plan after the run's last change; None if it changed none, or finished it."""
     todos: tuple[Todo, ...] = ()
-    """The todo list after the last change that the run has made."""
+    """The todo list after the run's last change."""
 
 
 class RunFold:
-    """The state of a run, event by event. An event costs O(1), `state` the length of the run's history.
+    """The state of a live run, event by event. An event costs O(1), `state` the length of the run's history.
 
-    The run is that of the first event. If an event of a run around it comes later, as in a stream that was joined while
-    a sub-agent was running, the fold begins again with that one.
+    The run is that of the first event. If an event of a parent run follows, as in a stream that you joined during a
+    sub-agent's run, the fold begins again with the parent.
     """
 
     __slots__ = (

@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 
 def record(stream: Observable[Event], file: LogFile, *, mode: WriteMode = "x") -> EventStream:
-    """Passes the events of a run on, and writes each as a line of JSON, before it is passed on.
+    """Writes each event of a run as a line of JSON, then passes it on.
 
-    `file` is a path or an open file of bytes or text. A path must be new; with `mode="a"` events are appended, with
-    `"w"` the file is overwritten. It is readable by its owner only, and not synced: written lines survive the end of
-    the process, not of the machine. An open file is flushed after each event, and stays open.
+    `file` is a path or an open file of bytes or text. A path must be new; `mode="a"` appends, `"w"` overwrites. Only
+    its owner can read the file. It is not synced: written lines survive the end of the process, not of the machine. An
+    open file is flushed after each event, and stays open.
 
-    Each subscription is a run, and opens the file anew. The file ends with whole lines however the run ends. If a run
-    fails, the last line is its `ErrorEvent`, also if the stream does not show it.
+    Each subscription is a run, and opens the file anew. However the run ends, the file ends with a whole line; after a
+    failure that is the `ErrorEvent`, even if the stream does not show it.
 
     Signals: the events, completion and errors of the stream; `EventLogError` if the file cannot be opened, before the
     run begins, or written, and `InvalidInputError` for an event without a JSON form: both end the run.
@@ -62,12 +62,12 @@ def record(stream: Observable[Event], file: LogFile, *, mode: WriteMode = "x") -
 
 
 def replay(file: LogFile, *, pace: float | None = None, file_root: str | PathLike[str] | None = None) -> EventStream:
-    """The events of a recorded log, sub-agents' included, read while there is demand: the file is not held in memory.
+    """The events of a recorded log, sub-agents included. It reads on demand, so a log may be larger than memory.
 
-    By default they come at once. `pace=1.0` emits each so many seconds after the first as was recorded, on the loop's
-    clock (in virtual time this takes none); 2.0 is twice as fast. `file_root` is as for `event_from_dict`.
+    By default events come at once. `pace=1.0` keeps the recorded times after the first event, on the loop's clock (in
+    virtual time they take none); 2.0 is twice as fast. `file_root` is that of `event_from_dict`.
 
-    It completes at the end of the log, also if the run has failed: the last event is its `ErrorEvent` then.
+    It completes at the end of the log, even if the run failed: the last event is then its `ErrorEvent`.
 
     Signals: the events, and completion; `EventLogError` if the file cannot be opened or read; `EventLineError`, with
     the number of the line, at a line that is no event or is cut off, after the events before it.

@@ -38,7 +38,7 @@ _NUMBERS = frozenset((int, float, bool))
 
 
 def event_size(event: Event) -> int:
-    """The bytes that this event holds by itself, estimated.
+    """An estimate of the bytes of this event's own content.
 
     The default of `EventStream.buffered(max_bytes=...)`; for other flows of events give `size_of=event_size`."""
     kind = type(event)

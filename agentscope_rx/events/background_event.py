@@ -16,16 +16,16 @@ from agentscope_rx.messages.frozen import check_encodable
 
 JobState = Literal["started", "promoted", "completed", "failed", "stopped", "in_doubt"]
 """What a `BackgroundEvent` reports. "promoted": the call took longer than its time in the foreground. "in_doubt": its
-process has ended, so how far the work came is not known."""
+process has ended, and may have done the work or not."""
 
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundEvent(Event):
-    """Work in the background has reached `state`; `result` is its result, where it has ended.
+    """Work in the background has reached `state`. `result` is its result, once it has ended.
 
-    `job` is the id of the work, by which the tools for background work name it; `tool_use` is the call that began it.
-    `elapsed` is the number of seconds from the beginning of the call.
+    `job` is the id of the work, as in the tools for background work; `tool_use` is the call that began it. `elapsed`
+    counts seconds from the beginning of the call.
     """
 
     type: ClassVar[str] = "background"

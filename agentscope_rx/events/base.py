@@ -182,9 +182,9 @@ def kinds_of_events() -> tuple[type[Event], ...]:
 def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Event:
     """The event from the result of `to_dict`; `InvalidInputError` if it is invalid.
 
-    It may be of this version or an older one (see `versions`); unknown fields are skipped. A newer version is an
-    `EventVersionError`. The event may come from another machine, so `FileSource`s in its messages are locked, unless
-    they are beneath `file_root`.
+    It reads this version of events and all older ones, and skips unknown fields. A newer version is an
+    `EventVersionError`. The event may come from another machine, so `FileSource`s in its messages are locked unless
+    they lie beneath `file_root`.
     """
     values = upgraded(data)
     name = values.pop("type", None)

@@ -46,9 +46,9 @@ class EventStream(Flow[Event]):
     def text(self) -> Flow[str]:
         """The text of the answer as it is written: that of this run, without thinking and without sub-agents.
 
-        It includes the text before tool calls. A newline separates two messages, so that the text of a run with one
-        message is its reply's `text`. A reply without chunks (after an interruption, or a value) comes as a whole.
-        Chunks are a preview: changes by a hook on the whole message, and discarded attempts, do not change the text.
+        It includes the text before tool calls. A newline separates two messages, so the text of a run with one message
+        is the `text` of its reply. A reply without chunks (after an interruption, or a value) comes as a whole. Chunks
+        are a preview: a hook that changes the whole message, and discarded attempts, do not change the text.
 
         Signals: parts of the text, none of them empty; completion or the error of the run.
         Cancels: the run.
@@ -64,7 +64,7 @@ class EventStream(Flow[Event]):
         max_bytes: int | None = None,
         size_of: Callable[[Event], int] | None = None,
     ) -> FlowIterator[Event]:
-        """As `Flow.buffered`; for `max_bytes` the size of an event is its `event_size`, unless `size_of` is given."""
+        """Like `Flow.buffered`. For `max_bytes` the size of an event is its `event_size`, unless you give `size_of`."""
         if max_bytes is not None and size_of is None:
             size_of = event_size
         return super().buffered(capacity, overflow, coalesce=coalesce, max_bytes=max_bytes, size_of=size_of)

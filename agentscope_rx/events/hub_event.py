@@ -16,10 +16,10 @@ HubChange = Literal["joined", "left", "announced", "said"]
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubEvent(Event):
-    """A change of the hub `hub`: `member` joined, left or said `message`; `heard_by` are the members that have it now.
+    """A change of the hub `hub`: `member` joined, left or sent `message`. `heard_by` are the members that have it.
 
-    `number` counts the messages of the hub from 0, in the order in which every member hears them; it is None where
-    there is no message. `missed_by` are the members that could not take it; `error_text` says why.
+    `number` counts the messages of the hub from 0, in the order in which every member gets them; it is None without a
+    message. `missed_by` are the members that could not take it; `error_text` says why.
     """
 
     type: ClassVar[str] = "hub"

@@ -45,10 +45,10 @@ from agentscope_rx.plan.values import Plan, Todo
 
 @dataclass(frozen=True, slots=True)
 class ResumedRun:
-    """A run that was lost with its process, and that another one goes on from, at its last checkpoint.
+    """A run that was lost with its process, and that another run continues from its last checkpoint.
 
-    All that the lost run has shown after the message `last` (None: after the beginning of the conversation) is void:
-    text that was streamed, and whole messages, of which no checkpoint was made. `iteration` is the round that follows.
+    Everything that the lost run showed after the message `last` (None: since the beginning) is void, because no
+    checkpoint has it: streamed text and whole messages. `iteration` is the round that follows.
     """
 
     run_id: str
@@ -153,7 +153,7 @@ class OutputChunkEvent(ChunkEvent):
     def value(self) -> object:
         """The value so far, as plain JSON, parsed when it is read; None while nothing of it can be read.
 
-        It holds unfinished parts: strings and objects as far as they have come. It is a preview, and not checked.
+        It has unfinished parts: strings and objects as far as they have come. It is a preview without validation.
         """
         return partial_value(self.accumulated, self.within) if self.view or self.snapshot else None
 
@@ -355,8 +355,8 @@ PlanChange = Literal[
 class PlanEvent(Event):
     """A plan, a todo list or plan mode has changed. `plan` is the plan afterwards, or the one that has just finished.
 
-    `name` is the part that keeps it ("plan", "todos", "plan_mode"), `subtask` the index of the subtask in question,
-    `todos` the whole list. `text` is the plan that was approved, where plan mode has ended by that.
+    `name` is the part that has it ("plan", "todos", "plan_mode"), `subtask` the index of the changed subtask, `todos`
+    the whole list. `text` is the approved plan that ended plan mode.
     """
 
     type: ClassVar[str] = "plan"
@@ -377,13 +377,12 @@ long, a tool call of the model, `agent.compact()`."""
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEvent(Event):
-    """A step of a compaction has made the context smaller; the MemoryEvent behind it has the changes.
+    """A step of a compaction has made the context smaller. The MemoryEvent after it has the changes.
 
-    The sizes are those of the messages that a request sends, before and after the step; `counted` is True if the
-    provider or a tokenizer has counted the tokens, False if they are estimated. `uncached` is the number of tokens
-    behind the first change, by this step or one before it: a prompt cache does not have them any more. That of the last
-    step counts for the compaction. A step with an `error` has changed nothing, and 0 uncached tokens.
-    `usage` are the tokens of the model call that the step has made, by `model_name` ('' is the agent's model): they
+    The sizes are those of the messages that a request sends, before and after the step. `counted` is True if the
+    provider or a tokenizer counted the tokens, False if they are estimated. `uncached` counts the tokens after the
+    first change of the compaction, which a prompt cache lost; the last step has the total. A step with an `error`
+    changed nothing. `usage` are the tokens of the step's model call, by `model_name` ('' is the agent's model): they
     count for the run and its limits, as one model call.
     """
 
@@ -448,7 +447,7 @@ class PostObserveEvent(Event):
 class RetryEvent(Event):
     """An attempt failed, and another follows after `delay` seconds. If `discarded`, drop the chunks of the failed one.
 
-    `model_name` is the model of the next attempt, if it is another model.
+    `model_name` names the model of the next attempt, if it is another one.
     """
 
     type: ClassVar[str] = "retry"

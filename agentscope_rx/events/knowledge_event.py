@@ -20,11 +20,11 @@ RETRIEVAL_TOOL: Final = "retrieve_knowledge"
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalEvent(Event):
-    """The passages that were found for `question`, best first, with the numbers by which the reply can cite them.
+    """The passages for `question`, best first, with the numbers by which the reply can cite them.
 
-    `queries` are what was searched for: the question, or what a model has made of it; `usage` are the tokens of that
-    model call, by `model_name`. `call_id` is the tool call that asked, '' for the retrieval before a round.
-    `error_text` says what has failed; the run goes on.
+    `queries` are the searches: the question, or what a model made of it; `usage` are the tokens of that model call, by
+    `model_name`. `call_id` is the tool call that asked, '' for the retrieval before a round. `error_text` says what
+    failed; the run goes on.
     """
 
     type: ClassVar[str] = "retrieval"
@@ -53,7 +53,7 @@ class RetrievalEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitationEvent(Event):
-    """What the reply `message_id` cites: passages that were retrieved, and `unknown` numbers that were not."""
+    """The citations of the reply `message_id`; `unknown` numbers name no retrieved passage."""
 
     type: ClassVar[str] = "citation"
 

@@ -15,9 +15,10 @@ from agentscope_rx.events.chunk_event import ChunkEvent
 class StreamOptions:
     """Selects the events that `stream` emits.
 
-    `kinds`: the event classes to emit, subclasses included; None for all. Include PostCallEvent for the reply.
-    `incremental=False`: chunks hold the whole block so far in `snapshot`, instead of the new part in `delta`.
-    `nested`: True for the events of sub-agents, too; a number is the greatest depth of sub-agents.
+    - `kinds`: the event classes to emit, subclasses included; None for all. Include PostCallEvent for the reply. Errors
+      are signalled in any case.
+    - `incremental=False`: chunks hold the whole block so far in `snapshot`, instead of the new part in `delta`.
+    - `nested`: True for events of sub-agents, too; a number is the greatest depth of sub-agents.
     """
 
     kinds: Sequence[type[Event]] | type[Event] | None = None

@@ -72,7 +72,19 @@ class MsgRole(StrEnum):
 
 
 class GenerateReason(StrEnum):
-    """The reason why a reply ended."""
+    """The reason why a reply ended.
+
+    | reason                                              | the reply                                           |
+    |-----------------------------------------------------|-----------------------------------------------------|
+    | `MODEL_STOP`                                        | an answer without calls                             |
+    | `STRUCTURED_OUTPUT`                                 | an answer with the requested value                  |
+    | `RETURN_DIRECT`                                     | the result of a `return_direct` tool                |
+    | `APPROVAL_REQUIRED`, `TOOL_SUSPENDED`               | placeholders of calls that wait for an answer       |
+    | `REASONING_STOP_REQUESTED`, `ACTING_STOP_REQUESTED` | the message or result at which a hook stopped       |
+    | `MAX_ITERATIONS`, `LIMIT_REACHED`                   | a summary, after `max_iters` rounds or at a limit   |
+    | `INTERRUPTED`                                       | the message given to `interrupt`, or a fixed text   |
+    | `TOOL_CALLS`                                        | no reply: an intermediate message                   |
+    """
 
     MODEL_STOP = "model_stop"
     TOOL_CALLS = "tool_calls"
