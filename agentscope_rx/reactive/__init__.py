@@ -1,6 +1,6 @@
-"""A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators.
+"""A small reactive kernel on reactivex, without agents: `Flow`, its sources and its operators.
 
-`docs/reference/operators.md` lists them by purpose. To write an operator, see `kernel.operator`.
+The page "Which operator?" (`docs/reference/operators.md`) lists them by purpose. To write one, see `kernel.operator`.
 """
 
 from agentscope_rx.reactive.background import on_library_loop, on_loop, spawn_background

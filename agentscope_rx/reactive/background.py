@@ -54,8 +54,8 @@ def on_library_loop(source: Observable[T]) -> Flow[T]:
 def on_loop(source: Observable[T], loop: asyncio.AbstractEventLoop, window: int = WINDOW) -> Flow[T]:
     """Runs the source on this loop, in the subscriber's context.
 
-    Back-pressure: from another loop the source sees a demand of its own, which is withheld while `window` values are
-    under way, that is, not yet handed to a subscriber that is ready for more. So a blocked loop withholds it, too.
+    Back-pressure: from another loop at most `window` values are under way, that is, not yet with a subscriber that is
+    ready for more. Then the source stops reading. So a blocked loop slows it, too.
 
     Signals: the source's, in order, on the subscriber's loop; `SourceCancelledError` if `loop` is closed.
     Cancels: the source, on its loop; its clean-up counts as work under way in the subscriber's scope.
@@ -86,7 +86,7 @@ def spawn_background(
 ) -> abc.DisposableBase:
     """Run the source without a subscriber on this loop, by default the library's; `where` names it in error reports.
 
-    It runs in an empty context unless one is given. The disposable that is returned may be used from any thread.
+    It runs in an empty context unless you give one. You may use the returned disposable from any thread.
     """
     scope = Scope(library_loop() if loop is None else loop, Context() if context is None else context)
     subscription: Subscription[object] = Subscription(scope, None, lambda error: report_dropped(error, where), None)

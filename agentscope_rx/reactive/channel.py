@@ -55,10 +55,10 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Buffering(Generic[T]):
-    """The bounds of a buffer and its policy.
+    """The bounds of a buffer and its policy; see `Flow.buffered`.
 
-    `coalesce(last, item)` returns one item with the content of both, or None if they cannot be merged. It is called
-    whenever an item waits. `size_of(item)` is the size of an item in bytes, for `max_bytes`.
+    `coalesce(last, item)` returns one item with the content of both, or None. `size_of(item)` is the size of an item in
+    bytes, for `max_bytes`.
     """
 
     capacity: int = DEFAULT_CAPACITY
@@ -111,9 +111,9 @@ class Overshoot(NamedTuple):
 class ChannelStatistics(NamedTuple):
     """Counts of a channel's items since it was opened.
 
-    Every item received was delivered, dropped or merged into another one, or waits now. The same holds for bytes, which
-    are counted if there is a `max_bytes`; `bytes_merged` are those that merging has saved. Items that still wait when
-    the consumer leaves are dropped.
+    `received` = `waiting` + `delivered` + `dropped` + `merged`. The same holds for bytes, which a channel with
+    `max_bytes` counts; `bytes_merged` are those that merging saved. Items that wait when the consumer leaves count as
+    dropped. `withheld` is true while the sources have to wait.
     """
 
     waiting: int

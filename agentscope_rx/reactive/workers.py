@@ -50,9 +50,9 @@ class WorkerStatistics(NamedTuple):
 class WorkerPool(Executor):
     """Runs jobs on daemon threads that are started as needed and end after some idle time.
 
-    At most `max_workers` threads run jobs with a caller; up to `max_abandoned` more are started in place of those whose
-    job was abandoned. `WorkersExhaustedError` when no thread is free and none may be started. A pool can be given as an
-    `executor`. In a forked child it is empty.
+    At most `max_workers` threads run jobs with a caller; up to `max_abandoned` more replace those with an abandoned
+    job. `WorkersExhaustedError` if no thread is free and none may be started. Give a pool as an `executor` to a tool.
+    In a forked child it is empty.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class WorkerPool(Executor):
         return job
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As `Executor.submit`."""
+        """Like `Executor.submit`."""
         future: Future[T] = Future()
 
         def done(value: object, error: BaseException | None) -> None:
@@ -188,7 +188,7 @@ class WorkerPool(Executor):
     # --- for its jobs, under the lock -----------------------------------------------------------------------------
 
     def abandoned(self, job: Job) -> list[Job]:
-        """The job was abandoned and runs on; returns the jobs that no thread is left for (see `refuse`)."""
+        """The job was abandoned and goes on; returns the jobs without a thread (see `refuse`)."""
         self._abandoned[job] = None
         if not job.foreign:
             self._stuck += 1

@@ -34,7 +34,7 @@ class Demand:
         return 0 if self._depth is None else self._depth()
 
     def follower(self) -> Demand:
-        """A demand that follows this one until it is waived, for a part of the consumer's sources."""
+        """A demand for a part of the consumer's sources. It follows this one until it is waived."""
         follower = Demand(self._loop, self._depth)
         self._add_follower(follower)
         return follower

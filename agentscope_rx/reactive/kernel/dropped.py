@@ -28,7 +28,8 @@ _handler: Callable[[BaseException, str], None] = _log_it
 def on_dropped(handler: Callable[[BaseException, str], None] | None) -> None:
     """Call `handler(error, where)` for every dropped error; None restores logging.
 
-    It may be called from any thread and should not raise.
+    An error is dropped when no subscriber can get it: an exception in a callback or an observer, an error after a
+    disposal, a failing clean-up. The handler may be called from any thread and should not raise.
     """
     global _handler
     _handler = handler or _log_it

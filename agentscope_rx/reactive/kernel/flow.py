@@ -47,9 +47,20 @@ Operator = Callable[[Observable[A]], Observable[B]]
 
 
 class Flow(Observable[T]):
-    """A cold Observable that can also be awaited, iterated and run.
+    """A cold Observable that you can also await, iterate and run. Each subscription is a run of its own.
 
-    `attach(sink, scope)` is what one subscription does; see `observer` for the laws it keeps.
+    | write                        | get                                                                  |
+    |------------------------------|----------------------------------------------------------------------|
+    | `await flow`                 | the last value                                                       |
+    | `flow.run()`                 | the last value, in a thread without a loop                           |
+    | `async for value in flow`    | values as fast as you read them, through a buffer of 64              |
+    | `async with flow as values`  | the same; the end of the block waits for the clean-up                |
+    | `flow.buffered(...)`         | the same, with a buffer and policy of your choice                    |
+    | `flow.subscribe(...)`        | callbacks                                                            |
+    | `flow.pipe(...)`             | another Flow                                                         |
+    | `flow.as_task()`             | an asyncio task                                                      |
+
+    For implementers: `attach(sink, scope)` is what one subscription does.
     """
 
     def __init__(self, attach: Callable[[Sink[T], Scope], None]) -> None:
@@ -74,7 +85,7 @@ class Flow(Observable[T]):
             raise AttributeError(message, name=name, obj=self)
 
     def warning(self, unbegun: Unbegun) -> Self:
-        """This flow, which warns when it is freed and was never subscribed to, by itself or as part of another flow."""
+        """This flow, with a warning if it is freed without a subscription, alone or as part of another flow."""
         connect = self._attach
 
         def begin(sink: Sink[T], scope: Scope) -> None:
@@ -107,9 +118,9 @@ class Flow(Observable[T]):
     ) -> abc.DisposableBase:
         """Start one run and hand its signals to an observer or to callbacks.
 
-        Signals arrive serially on one loop thread: the running loop's if there is one here, else the library's. An
-        exception of a callback disposes the run and goes to the dropped-error hook, as does an error without
-        `on_error`. The disposable that is returned may be used from any thread.
+        Signals arrive serially on one loop's thread: the running loop's if there is one here, else the library's. An
+        exception of a callback disposes the run and goes to `on_dropped`, as does an error without `on_error`. You may
+        use the returned disposable from any thread.
         """
         scope = scheduler if isinstance(scheduler, Scope) else Scope.here()
         subscription: Subscription[T] = Subscription(scope, on_next, on_error, on_completed)
@@ -138,7 +149,7 @@ class Flow(Observable[T]):
         *more: Callable[[Observable[E]], Observable[E]],
     ) -> Flow[E]: ...
     def pipe(self, *operators: Callable[[Observable[object]], Observable[object]]) -> Flow[object]:  # pyright: ignore[reportInconsistentOverload, reportIncompatibleMethodOverride]
-        """Apply operators from left to right; the result is a Flow, so that `await` and `async for` stay.
+        """Apply operators from left to right. The result is a Flow again, with `await` and `async for`.
 
         Connectable Observables (from `publish` and the like) stay as they are, to keep `connect`.
         """
@@ -189,11 +200,25 @@ class Flow(Observable[T]):
         max_bytes: int | None = None,
         size_of: Callable[[A], int] | None = None,
     ) -> FlowIterator[A]:
-        """Iterate this flow once, with `async for` or `async with`, through a bounded buffer (see `channel`).
+        """Iterate this flow once, with `async for` or `async with`, through a bounded buffer.
 
-        The default policy is COALESCE if `coalesce` is given, else WAIT: then to stop pulling is to pause the run, and
-        to pull again is to resume it. With `max_bytes` the buffer is bounded in bytes, too; `size_of(item)` is the size
-        of an item. `statistics()` counts the items that wait.
+        A buffer is full when `capacity` items wait or, with `max_bytes`, when a new item would exceed that many bytes;
+        `size_of(item)` is the size of an item. A larger item passes an empty buffer.
+
+        | `overflow`    | when the buffer is full                                                              |
+        |---------------|--------------------------------------------------------------------------------------|
+        | `WAIT`        | sources stop reading, and go on at half of the bound; nothing is lost                |
+        | `COALESCE`    | the same, but an item that merges with the last one needs no place                   |
+        | `DROP_OLDEST` | the oldest item is dropped                                                           |
+        | `DROP_NEWEST` | the new item is dropped                                                              |
+        | `FAIL`        | the run is disposed, and the reader gets `ChannelFullError`                          |
+
+            pushed      --a1-a2-a3-X-b1-b2--       coalesce(a1, a2) = a1a2, coalesce(a3, X) = None
+            pulled      --a1-----------a2a3-X-b1b2--
+
+        The default is `COALESCE` if `coalesce` is given, else `WAIT`. Under both, not to pull pauses the run.
+        `coalesce(last, item)` returns one item with the content of both, or None. `statistics()` counts the items, and
+        `overshoot`: how far one source item with several values has exceeded the bounds.
         """
         from agentscope_rx.reactive.kernel.bridge import FlowIterator
 

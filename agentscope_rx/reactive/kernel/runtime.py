@@ -33,7 +33,7 @@ LOST_LOOP_SECONDS = 1.0
 
 
 class SourceCancelledError(AgentScopeError):
-    """A source was cancelled, but not by its subscriber: by a loop that shuts down, for example."""
+    """A source was cancelled, but not by its subscriber; for example, its loop shuts down."""
 
 
 class RunAbortedError(SourceCancelledError):

@@ -35,9 +35,10 @@ def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
 
 
 class Scope(PeriodicScheduler):
-    """The surroundings of one subscription; `child()` shares all but the count of work, which counts in its parent's.
+    """The surroundings of one subscription: its loop, context variables, demand, and the count of work under way.
 
-    All methods but `call_from_thread` and those of the scheduler are for the loop's own thread.
+    `child()` shares all of it; its work also counts as its parent's. All methods but `call_from_thread` and those of
+    the scheduler are for the loop's own thread.
     """
 
     __slots__ = ("context", "demand", "loop", "work")
@@ -64,7 +65,7 @@ class Scope(PeriodicScheduler):
         return Scope(self.loop, self.context, self.demand, self.work)
 
     def own_demand(self) -> Scope:
-        """A scope whose demand can be waived without the demand of the rest; this one if it has no demand."""
+        """A scope with a demand that can be waived alone; this one if it has no demand."""
         if self.demand is None:
             return self
         return Scope(self.loop, self.context, self.demand.follower(), self.work)
@@ -94,11 +95,11 @@ class Scope(PeriodicScheduler):
         self.guarded(self.work.end)
 
     def abort(self, error: BaseException) -> None:
-        """End the run for an exception that is no `Exception` (`SystemExit`, `KeyboardInterrupt`, ...).
+        """End the run for an exception that is not an `Exception` (`SystemExit`, `KeyboardInterrupt`, ...).
 
-        asyncio would stop the loop, and with the library's loop all other runs. So the run is disposed, and when its
-        clean-up has ended the subscriber receives the exception itself. Without a subscriber it goes to the
-        dropped-error hook on the library's loop, and is raised out of any other loop.
+        asyncio would stop the loop, and with the library's loop all other runs. So the run is disposed of, and after
+        its clean-up the subscriber receives the exception itself. Without a subscriber it goes to `on_dropped` on the
+        library's loop, and leaves any other loop.
         """
         on_abort = self.work.outermost().on_abort
         if on_abort is not None:
@@ -109,7 +110,7 @@ class Scope(PeriodicScheduler):
             raise error
 
     def guarded(self, call: Callable[..., object], *args: object) -> None:
-        """Call; an exception that is no `Exception` ends the run and not the loop. For the loop's own callbacks."""
+        """Call this from a callback of the loop: a `BaseException` ends the run, not the loop."""
         try:
             call(*args)
         except Exception:

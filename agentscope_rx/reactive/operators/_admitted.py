@@ -33,10 +33,11 @@ def admitted(
     tokens: Tokens | None = None,
     waiting: Callable[[], T] | None = None,
 ) -> Flow[T]:
-    """Emits what `use(seconds waited)` emits, which begins when all limiters have room; at once if they have it now.
+    """Emits what `use(seconds waited)` emits, which begins when all limiters have room.
 
-    An `urgent` flow may use room that is reserved for another: the other may wait for this one. `tokens` is what it
-    takes of a `TokenBudget` among the limiters. If it has to wait, `waiting()` is emitted first.
+    - `tokens`: the number that it takes of a `TokenBudget` among the limiters.
+    - `waiting()` is emitted first if there is no room yet.
+    - An `urgent` flow may use room that is reserved for another one.
 
     Signals: those of `use`. Completion alone if one of the `stop` events fires before it has begun.
     Cancels: the wait or the flow; the room is given back when all work that the flow has begun has ended.

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def append_if_missing(kind: type[T], make: Callable[[], T]) -> Callable[[Observable[T]], Flow[T]]:
-    """Emits the source's values and, if none of them is of class `kind`, `make()` before completion.
+    """Emits the source's values and, if none is of class `kind`, `make()` before completion.
 
     Signals: those of the source; the exception of `make`.
     Cancels: the source.

@@ -24,7 +24,7 @@ T = TypeVar("T")
 def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[Observable[T]], Flow[T]]:
     """Emits the source's values and, if it fails, those of `function(error)` in place of the error.
 
-    `SourceCancelledError` is not caught: a loop that shuts down must not be given more work.
+    It does not catch `SourceCancelledError`: a loop that shuts down gets no more work.
 
     Signals: those of the source, then of the other Flow, whose error is not caught; the exception of `function`.
     Cancels: the one of the two that is in progress.

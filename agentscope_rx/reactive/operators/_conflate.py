@@ -28,9 +28,9 @@ T = TypeVar("T")
 def conflate(every: float = 0.0) -> Callable[[Observable[T]], Flow[T]]:
     """Emits the latest value while there is demand, at most one in `every` seconds, and the last one at the end.
 
-    The source has endless demand: it is never slowed down, and one value is kept.
+    The source has endless demand, so a slow reader never slows it. The operator keeps one value.
 
-    Signals: values; completion or the error of the source, behind the value that was kept.
+    Signals: values; completion or the error of the source, after the kept value.
     Cancels: the source and the timer.
     """
     if not every >= 0:

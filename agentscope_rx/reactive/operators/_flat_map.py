@@ -45,12 +45,14 @@ def flat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observ
 def concat_map(
     function: Callable[[A], B | abc.ObservableBase[B]], *, prefetch: int | None = None
 ) -> Callable[[Observable[A]], Flow[B]]:
-    """Emits `function(value)` for each value in turn or, if that is an Observable, what it emits.
+    """Emits `function(value)` for each value in turn or, if that is an Observable, its values.
 
-    An Observable is an instance of reactivex's `ObservableBase`; all else, a list too, is a plain value. Values that
-    come while an inner flow is in progress wait. With `prefetch`, demand is withheld from the source while so many
-    wait, until half of them are left: sources that look at demand stop reading. Inner flows have the subscriber's
-    demand.
+        source      --1----2-------3|
+        result      ----1a-1b-2a-2b----3a-3b|           function(n) emits na, nb
+
+    An Observable is an instance of reactivex's `ObservableBase`; everything else, also a list, is a plain value. Values
+    that come during an inner flow wait, without a bound. With `prefetch` the source stops reading while so many wait,
+    until half of them are left. Inner flows have the subscriber's demand.
 
     Signals: the answers; the first error, of the source, of `function` or of an inner flow.
     Cancels: the source and the inner flow in progress.
@@ -66,7 +68,7 @@ def concat_map(
 def concat_map_type(
     kind: type[K], function: Callable[[K], T | abc.ObservableBase[T]]
 ) -> Callable[[Observable[T | K]], Flow[T]]:
-    """Replaces each value of class `kind`, in order, as `concat_map` does; other values pass at once."""
+    """Applies `concat_map` to values of class `kind`; other values pass at once."""
     link = partial(_ConcatMap, function, kind)
 
     def answer(value: T | K) -> T | abc.ObservableBase[T]:
@@ -76,10 +78,10 @@ def concat_map_type(
 
 
 def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> Flow[B]:
-    """`concat_map` for use inside of a `defer`: is `function(value)` itself if the source is one value that is there.
+    """`concat_map` for use inside of a `defer`: it is `function(value)` itself if the source has its one value already.
 
-    It evaluates the source as `reduced` does, so it must be part of a subscription. Disposal is looked for before and
-    after, not between the two: `function` builds the next flow and must have no effect of its own.
+    It evaluates the source at once, so it must be part of a subscription. It checks for a disposal before and after,
+    not in between: `function` builds the next flow and must have no effect of its own.
     """
     rest = reduced(source)
     return function(rest.value) if type(rest) is Immediate else concat_map(function)(rest)  # pyright: ignore

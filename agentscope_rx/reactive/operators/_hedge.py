@@ -29,10 +29,10 @@ T = TypeVar("T")
 def hedge(
     after: float, *, shows: Callable[[T], bool], notice: Callable[[], T] | None = None
 ) -> Callable[[Observable[T]], Flow[T]]:
-    """Emits the attempt that is first to emit a value for which `shows(value)` is true; the other is disposed of.
+    """Subscribes a second time while the first attempt is silent, and emits the faster attempt.
 
-    Values before that one are held back until the attempt is known to be the first. `notice()` is emitted when the
-    second attempt begins.
+    The attempt that first emits a value for which `shows(value)` is true wins; the other is disposed of. Values before
+    that one wait until the winner is known. `notice()` is emitted when the second attempt begins.
 
     Signals: those of the first attempt to show something; the last error if both fail, the error of the first attempt
     if it fails before the second begins.

@@ -33,9 +33,9 @@ def map_at_most(
 ) -> Callable[[Observable[A]], Flow[B]]:
     """Emits what the flows `function(value)` emit; at most `at_most` of them are in progress at once.
 
-    While so many are, and while the subscriber asks for no more, demand is withheld from the source: sources that look
-    at demand stop reading, and the values of others wait. With `ordered` values come in the order of the source, and a
-    flow that has ended counts as in progress until those before it have: so a slow one bounds what is held.
+    At the bound, and while the subscriber withholds its demand, a source with back-pressure stops reading; values of
+    others wait. With `ordered` values come in the order of the source. A flow that has ended counts as in progress
+    until those before it have ended, so a slow flow bounds the values that are held.
 
     Signals: the inner values; the first error, of the source, of `function` or of an inner flow, which ends all;
     completion when the source and all inner flows have completed.

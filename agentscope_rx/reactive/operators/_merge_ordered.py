@@ -33,9 +33,9 @@ def merge_ordered(
     live: Callable[[T], bool] | None = None,
     alone: Collection[int] = (),
 ) -> Flow[T]:
-    """Emits results in the order of `sources`, begins them in that order, at most `max_concurrency` at once.
+    """Runs `sources` at the same time, at most `max_concurrency`, and emits results in their order.
 
-    `alone` holds the indices of the flows that run while no other runs.
+    `alone` holds the indices of flows that run while no other runs.
 
     Signals: values for which `live(value)` is true, as they come; all others in order; the first error, which disposes
     the rest; completion when all have completed.

@@ -29,10 +29,10 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Probe(Generic[T_contra]):
-    """Sees one subscription of a flow. Subclass it; every method may be left out.
+    """Sees one subscription of a flow. Subclass it; every method is optional.
 
-    `end` is called exactly once for each `begin`: before the terminal signal is passed on, after a disposal has
-    reached the source, or, on any thread, when the flow is freed without either.
+    Each `begin` has exactly one `end`: before the terminal signal passes, after a disposal has reached the source, or,
+    on any thread, when the flow is freed without either.
     """
 
     __slots__ = ()
@@ -41,7 +41,7 @@ class Probe(Generic[T_contra]):
     """The classes of the items that `item` is called with; None for all."""
 
     def begin(self, scope: Scope) -> Context | None:
-        """The subscription begins: the context that the source is to run in, None for the subscriber's."""
+        """The subscription begins. Return the context for the source, None for the subscriber's."""
 
     if TYPE_CHECKING:
 
@@ -57,13 +57,13 @@ class Probe(Generic[T_contra]):
 
 
 def probed(make: Callable[[], Probe[T] | None]) -> Callable[[Observable[T]], Flow[T]]:
-    """Each subscription gets a probe of its own, by `make()`; None for none.
+    """Gives each subscription a probe of its own, by `make()`; None for none.
 
-    Without `Probe.item` an item passes in the context that the source emits it in, at no cost. With it the item is
-    passed on in the subscriber's context, as the terminal signals are in any case.
+    Without `Probe.item` an item passes in the source's context, at no cost. With it the item passes in the subscriber's
+    context, as terminal signals always do.
 
     Signals: those of the source.
-    Cancels: the source; the probe sees that as its end.
+    Cancels: the source; the probe sees an end.
     """
     return partial(Producer, partial(_Probed, make))
 

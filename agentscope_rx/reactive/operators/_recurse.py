@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Tail(Generic[T]):
-    """The next stage, not begun: emitted by a stage among its values, it takes effect when that stage completes."""
+    """The next stage: a stage emits it among its values, and it begins when that stage completes."""
 
     __slots__ = ("build",)
 
@@ -37,7 +37,7 @@ class Tail(Generic[T]):
 
 
 def tail(build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Tail[T]:
-    """Names the stage after the one that emits it; `build` is called once that one has completed."""
+    """Names the next stage. `build` is called once the stage that emits the tail has completed."""
     return Tail(build)
 
 
@@ -47,9 +47,10 @@ def recurse(
     done: type[K] | None = None,
     last: Callable[[K], abc.ObservableBase[T | Tail[T]]] | None = None,
 ) -> Flow[T]:
-    """Emits the values of a stage, then those of the stage it named, and so on; ends with the first that names none.
+    """Emits the values of a stage, then those of the next stage that it names, until a stage names none.
 
-    A value of class `done` is a tail, too: it names `last(value)`.
+    A stage names the next one by emitting `tail(build)`. A value of class `done` names `last(value)`. The stack does
+    not grow.
 
     Signals: every value that is not a tail; the first error of a stage, or of building one. Of several tails in
     one stage the last counts.

@@ -47,12 +47,13 @@ def _retry_after(error: BaseException) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When to try again: tenacity's `stop`, `wait` and `retry`, called with a state filled from the loop's clock.
+    """When to try again: tenacity's `stop`, `wait` and `retry`, with times of the loop's clock.
 
-    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. The wait is at
-    least the seconds that the error asks for, by `retry_after(error)`; an error that asks for more than
-    `max_retry_after` (None is no limit), or for ever, is final. `discards`: try again although values were emitted.
-    `within`: a wait that would end so many seconds after the first attempt began, or later, is not begun.
+    - `stop(state)` ends the attempts, `wait(state)` gives seconds, `retry(state)` decides by `state.outcome`.
+    - `retry_after(error)`: the seconds that an error asks for, the least wait. An error that asks for more than
+      `max_retry_after` (None is no limit), or for ever, is final.
+    - `discards`: try again even after values were emitted.
+    - `within`: a wait that would end so many seconds after the first attempt began, or later, is not begun.
     """
 
     stop: stop_base | Callable[[RetryCallState], bool] = _ONCE
@@ -66,7 +67,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A failed attempt that will be followed by another after `delay` seconds; `discarded` if it had emitted."""
+    """A failed attempt; another follows after `delay` seconds. `discarded` is true if it had emitted values."""
 
     number: int
     delay: float
@@ -94,11 +95,15 @@ def retry(
     empty: Callable[[], Exception] | None = None,
     failed: Callable[[Attempt], object] | None = None,
 ) -> Callable[[Observable[T]], Flow[T]]:
-    """Subscribes again after each error that the policy retries, and emits `notice(attempt)` before each wait.
+    """Subscribes again after each error that the policy retries.
 
-    `failed(attempt)` is called before each wait, too, such as to log it; it emits nothing.
-    Only values for which `shows` is true count as emitted; all of them if it is not given. With `empty`, an attempt
-    that completes without such a value has failed with `empty()`.
+        source      --x   (wait)   --x   (wait)   --a-b|
+        result      -----------------------------------a-b|
+
+    - `notice(attempt)` is emitted before each wait; `failed(attempt)` is only called, such as to log it.
+    - After a value was emitted an error is final, unless the policy `discards`. `shows(value)` tells which values
+      count; all by default.
+    - `empty`: an attempt that completes without such a value has failed with `empty()`.
 
     Signals: the values of the attempts; the last attempt's own error, with a note that lists the ones before.
     Cancels: the attempt in progress, or the wait.

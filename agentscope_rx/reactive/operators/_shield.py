@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def shield(source: Observable[T]) -> Flow[T]:
-    """Emits the source's values; disposal ends the signals but not the source.
+    """Emits the source's values. Disposal ends the signals, not the source.
 
     Signals: those of the source.
     Cancels: nothing.

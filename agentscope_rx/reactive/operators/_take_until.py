@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def take_until(signal: OneShotEvent, *, grace: float = 0.0) -> Callable[[Observable[T]], Flow[T]]:
-    """Ends the stream when the signal fires, with completion and not with an error.
+    """Completes the stream when the event fires.
 
-    Signals: the source's, until the signal; then completion: at once, or, with `grace`, when the source's cancelled
-    tasks have run their `finally` blocks, but after `grace` seconds at the latest.
+    Signals: the source's, until the event; then completion: at once or, with `grace`, when the source's cancelled tasks
+    have run their `finally` blocks, after `grace` seconds at the latest.
     Cancels: the source.
     """
     if not isinstance(signal, OneShotEvent):  # pyright: ignore[reportUnnecessaryIsInstance]

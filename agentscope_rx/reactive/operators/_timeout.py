@@ -32,7 +32,10 @@ def timeout(
     total: float | None = None,
     error: Callable[[str, float], Exception] = DeadlineError,
 ) -> Callable[[Observable[T]], Flow[T]]:
-    """Fails with `error(which, limit)` when a deadline (in seconds) passes; the source is disposed first.
+    """Fails with `error(which, limit)` when a deadline (in seconds) passes; it disposes of the source first.
+
+    `first` bounds the time to the first value, `idle` the time between values, `total` all of it. `first` and `idle`
+    stand still while the subscriber withholds demand.
 
     Signals: the source's, or the deadline's error.
     Cancels: the source and the timers.

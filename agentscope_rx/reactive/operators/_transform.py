@@ -38,10 +38,10 @@ def transform_type(
     *,
     void: Callable[[T], bool] | None = None,
 ) -> Callable[[Observable[T]], Flow[T]]:
-    """Applies `operator` to the values of class `kind`, passes the others at once.
+    """Applies `operator` to the values of class `kind`; other values pass at once.
 
-    A value for which `void(value)` is true makes the values before it void: the operator is disposed of with all that
-    it holds of them, and applied anew. (The source keeps the demand of the first application.)
+    If `void(value)` is true, the values before it are void: the operator is disposed of with all that it holds, and
+    applied anew. The source keeps the demand of the first application.
 
     Signals: both; the error of either; completion when the source and the operator have completed.
     Cancels: both.

@@ -34,7 +34,7 @@ CLEAN_UP_SECONDS = 30.0
 
 
 class Outcome(StrEnum):
-    """How a use ended."""
+    """The end of a use: completion, failure or disposal."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -50,12 +50,13 @@ def using(
     on_dispose: Callable[[R], object] | None = None,
     clean_up_seconds: float = CLEAN_UP_SECONDS,
 ) -> Flow[T]:
-    """Acquires at subscription, emits what `use(resource)` emits, releases exactly once however it ends.
+    """Acquires a resource at subscription, emits what `use(resource)` emits, and releases exactly once.
 
-    `acquire` returns an Observable of one resource (further values are ignored), so that acquiring may take time.
-    `release` may return an Observable: with `eager` the terminal signal waits for it, and it runs to its end after a
-    disposal, too. After a failure or a disposal the release begins when the cancelled sources of `use` have ended, or
-    after `clean_up_seconds`. `on_dispose` is called at once when a disposal begins.
+    - `acquire` returns an Observable of one resource; further values are ignored.
+    - `release` may return an Observable. With `eager` the terminal signal waits for it. It runs to its end after a
+      disposal, too. Its error goes to `on_dropped` and replaces no signal.
+    - After a failure or a disposal the release begins when the cancelled sources of `use` have ended, or after
+      `clean_up_seconds`. `on_dispose` is called at once when a disposal begins.
 
     Signals: those of `use`; the error of `acquire`.
     Cancels: the acquisition or the use; the release follows, as work under way in the subscriber's scope.

@@ -31,10 +31,9 @@ _END = object()
 def on_worker(call: Callable[[], T], executor: Executor | None = None) -> Flow[T]:
     """Emits the result of one blocking call, made on a worker thread in a copy of the subscriber's context.
 
-    The thread is one of `executor`; of the library's `WORKERS` by default.
+    `executor` has the thread, by default the library's `WORKERS`.
 
-    Signals: its result and completion, or its exception; `WorkersExhaustedError` if all threads are taken by abandoned
-    calls.
+    Signals: its result and completion, or its exception; `WorkersExhaustedError` if abandoned calls have all threads.
     Cancels: nothing if the call has begun; its late result is dropped.
     """
 
@@ -46,7 +45,7 @@ def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None
 
     A generator's return value, unless it is None, is emitted last.
 
-    Signals: the items and completion, or its exception; `WorkersExhaustedError` as `on_worker`.
+    Signals: the items and completion, or its exception; `WorkersExhaustedError` like `on_worker`.
     Cancels: the fetch to come; a generator's `finally` blocks run on a worker.
     """
 
@@ -54,7 +53,7 @@ def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None
 
 
 def count_abandoned(source: Flow[T], counter: AbandonedCalls) -> Flow[T]:
-    """Emits the source's values; `counter`, and the one around it, count the calls on threads that it abandons."""
+    """Emits the source's values; `counter`, and an outer one, count the calls that it abandons on threads."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
         inner = scope.child()

@@ -42,7 +42,7 @@ def from_callable(call: Callable[[], Awaitable[T]]) -> Flow[T]:
 
 
 def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
-    """Emits the result of this very awaitable: for one subscription only. `from_callable` can be repeated.
+    """Emits the result of one awaitable, for one subscription only; `from_callable` may be repeated.
 
     Signals: its result and completion, or its exception.
     Cancels: the awaitable; a coroutine that has not begun is closed, so that nothing warns of it.
@@ -55,7 +55,7 @@ def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
 
 
 def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
-    """Emits the items of a fresh async iterable, reading on only while there is demand.
+    """Emits the items of a fresh async iterable, and reads on only while there is demand.
 
     Signals: its items and completion, or its exception; both after it has been closed.
     Cancels: the read in progress; the iterable is closed and its `finally` blocks count as work under way.

@@ -29,7 +29,7 @@ defer = Deferred
 
 
 def just(*values: T) -> Flow[T]:
-    """Emits the values, synchronously, and completes. They are there already: demand is not looked at."""
+    """Emits the values at once, whatever the demand, and completes."""
     return Immediate(values[0]) if len(values) == 1 else _Several(values)
 
 
@@ -54,11 +54,11 @@ class _Several(Flow[T]):
 def from_iterable(values: Iterable[T]) -> Flow[T]:
     """Emits the items of a fresh iterator, synchronously while there is demand, and completes.
 
-    Demand is looked at before each item; reading goes on in a later turn of the loop. (`subscribe` and `await` have
-    endless demand: there an iterable that never ends never gives the thread back.)
+    Before each item it checks the demand; reading goes on in a later turn of the loop. `subscribe` and `await` have
+    endless demand: with an endless iterable they block the thread for good.
 
     Signals: the items and completion, or the iterator's exception.
-    Cancels: looked at before each item; a generator is closed.
+    Cancels: the rest, before the next item; a generator is closed.
     """
     return Producer(_Items, values)
 
@@ -133,7 +133,7 @@ def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
 
 
 def never() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """Signals nothing until it is disposed."""
+    """Signals nothing."""
     return Flow(lambda sink, scope: sink.on_subscribe(BooleanDisposable()))
 
 
