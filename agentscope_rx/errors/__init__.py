@@ -1,4 +1,6 @@
-"""The errors of the library. Each is an `AgentScopeError`, with attributes for handlers.
+"""The errors of the library. Each is an `AgentScopeError`, and has its facts as attributes.
+
+`retryable` is True if the same request may succeed later. Retry policies use only this attribute.
 
     AgentScopeError
     +-- ConfigurationError (ValueError)     an argument that cannot work; raised where it was given
@@ -14,7 +16,7 @@
     |   +-- SkillError                      a skill that cannot be read, saved or imported; `file`, `line`
     |   +-- SubAgentFileError               a file that declares no sub-agent that can be used; `file`, `line`
     +-- EventLogError                       a log of events that could not be opened, written or read; `file` names it
-    |   +-- EventLineError                  a line of it that is no event; `line` is its number
+    |   +-- EventLineError                  a line of it that is not an event; `line` is its number
     +-- AgentBusyError                      a second call while the agent is running
     +-- QueuedCallInterruptedError          a call that was interrupted while it waited for its turn
     +-- RunEndedError                       input for a run that has ended, or is about to
@@ -71,7 +73,7 @@
     |   +-- SessionConflictError            another writer has changed the session since it was read
     |   +-- SessionDamagedError             a file has changed since it was written
     |   +-- SessionFormatError              a file of a newer version of the library
-    |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
+    |   +-- SavedStateError                 saved state of another agent, or of a newer release
     |   +-- CheckpointError                 the history has no such checkpoint
     |   +-- ConversationLeasedError         another process is continuing the conversation
     |   +-- LeaseLostError                  the lease of a conversation was lost during its run
@@ -81,7 +83,7 @@
     +-- KnowledgeError                      a knowledge base could not read, index or retrieve
     |   +-- DocumentError                   a document that could not be read; `document` names it
     |   |   +-- UnsupportedDocumentError    there is no reader for it
-    |   |   +-- DamagedDocumentError        it is not what its name says, or is damaged
+    |   |   +-- DamagedDocumentError        it is damaged, or of another kind than its name says
     |   |   +-- DocumentTooLargeError       it, or what it unpacks to, is beyond a limit; `limit` names it
     |   |   +-- DocumentTimeoutError        reading it took too long
     |   +-- KnowledgeStorageError           its store could not be read or written
@@ -103,10 +105,10 @@
     |   +-- BodyTooLargeError               413
     |   +-- BodyTimeoutError                408
     |   +-- TooManyRequestsError            429
-    +-- ToolError                           raised by a tool or for one; becomes a result, never a failed run
+    +-- ToolError                           raised by a tool or for one; it becomes a result
         +-- SubAgentError                   a sub-agent's run failed
         +-- ToolSuspend                     not a failure: the call waits for a result from outside the run
-        +-- ToolArgumentsError              what the caller has given for a tool's arguments does not fit it
+        +-- ToolArgumentsError              `tool_arguments` of the caller do not fit the tool
         +-- PlanError                       a change of a plan that its rules do not allow
         +-- WorkspaceError                  a path that leads out of the workspace, or that cannot be used
         +-- CommandDeniedError              a command that is not allowed
@@ -114,8 +116,6 @@
             +-- McpConnectionError          it cannot be reached, or the connection ended
             |   +-- McpLimitError           it sent more than a limit
             +-- McpClosedError              its client has been closed
-
-`retryable` is True if the same request may succeed later. Retry policies use only this attribute.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from agentscope_rx.errors.text import encodable
 
 
 class AgentScopeError(Exception):
-    """Root of the tree; `retryable` is False unless a subclass sets it."""
+    """The root of the tree. `retryable` is False unless a subclass sets it."""
 
     retryable: bool = False
 
@@ -74,7 +74,7 @@ class MissingExtraError(ConfigurationError, ImportError):
 
 
 class SetupError(ConfigurationError):
-    """A part outside the library (weights, a local server) is missing, damaged or does not start."""
+    """A part outside the library, such as weights or a local server, is missing, damaged or does not start."""
 
 
 class InvalidInputError(AgentScopeError, ValueError):
@@ -115,7 +115,7 @@ class DeadlineError(AgentScopeError, TimeoutError):
 
 
 class AwaitCancelledError(AgentScopeError):
-    """Code of a model, tool or hook awaited a task or future that was cancelled, but not by the run."""
+    """A model, tool or hook awaited a task or future that was cancelled elsewhere. The run was not cancelled."""
 
     retryable = True
 

@@ -10,7 +10,7 @@ class KnowledgeError(AgentScopeError):
 
 
 class DocumentError(KnowledgeError):
-    """The document `document` could not be read; nothing of it was indexed, and what was there stays."""
+    """The document `document` could not be read. Nothing of it was indexed; its earlier version stays."""
 
     def __init__(self, document: str, what: str) -> None:
         super().__init__(f"{document}: {what}")
@@ -22,7 +22,7 @@ class UnsupportedDocumentError(DocumentError):
 
 
 class DamagedDocumentError(DocumentError):
-    """The document is not what its name says, or is damaged."""
+    """The document is damaged, or of another kind than its name says."""
 
 
 class DocumentTooLargeError(DocumentError):
@@ -49,7 +49,7 @@ class KnowledgeStorageError(KnowledgeError):
 class KnowledgeFormatError(KnowledgeError):
     """The store `store` is of another program, a newer version or another embedding model; nothing was changed.
 
-    `embedding` is the name of the model that its vectors are of, if that is what differs, else ''.
+    `embedding` names the model of its vectors, if that differs, else ''.
     """
 
     def __init__(self, store: str, what: str, *, embedding: str = "") -> None:

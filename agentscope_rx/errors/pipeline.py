@@ -8,9 +8,9 @@ from agentscope_rx.errors.base import AgentScopeError
 
 
 class RoutingError(AgentScopeError):
-    """A router has got no valid choice, also after a repair; `choice` is the last one, `members` are those there are.
+    """A router got no valid choice, also after a repair. `choice` is the last one, `members` are the valid ones.
 
-    The error of the choice is the `__cause__`, if there is one.
+    The `__cause__` is the error of the choice, if there is one.
     """
 
     def __init__(self, router: str, choice: str | None, members: Sequence[str]) -> None:

@@ -35,9 +35,9 @@ class AgentBusyError(AgentScopeError):
 
 
 class QueuedCallInterruptedError(AgentScopeError):
-    """A call that waited for its turn (`when_busy`) was interrupted; it has not begun, and has remembered nothing.
+    """A call that waited for its turn (`when_busy`) was interrupted before it began; memory is unchanged.
 
-    `source` says who interrupted it: "user", "tool", or "system" if another call has replaced it.
+    `source` is the origin: "user", "tool", or "system" if another call replaced it.
     """
 
     def __init__(self, agent: str, run_id: str, source: str) -> None:
@@ -62,7 +62,7 @@ class RunEndedError(AgentScopeError):
 
 
 class InboxFullError(AgentScopeError):
-    """`limit` inputs for the run wait already; it takes them before its next model call, or at its end."""
+    """`limit` inputs wait for the run already. It takes them before its next model call, or at its end."""
 
     retryable = True
 
@@ -91,7 +91,7 @@ class AgentShuttingDownError(AgentScopeError):
 
 
 class PoolClosedError(AgentScopeError):
-    """A `ConversationPool` takes no calls once `aclose()` was called; `user` and `session_id` name the conversation."""
+    """A call to a closed `ConversationPool`; `user` and `session_id` name the conversation."""
 
     def __init__(self, user: str, session_id: str) -> None:
         super().__init__(
@@ -123,7 +123,7 @@ class RunDeadlineError(DeadlineError):
 
 
 class EventsGoneError(AgentScopeError):
-    """A run's log has dropped events after `after` (None: the first ones); `first` is the oldest one it keeps."""
+    """A run's log has dropped events after `after` (None: the first ones). `first` is the oldest that it has."""
 
     def __init__(self, run_id: str, after: int | None, first: int | None) -> None:
         wanted = "its first events" if after is None else f"the events after {after}"
@@ -138,7 +138,7 @@ class RunStoppedError(AgentScopeError):
 
 
 class UnheardMessageError(AgentScopeError):
-    """Members of a `MsgHub` could not take a message: `hub` and `members` name them. All others have heard it."""
+    """Members of a `MsgHub` could not take a message; `hub` and `members` name them. All others have it."""
 
     def __init__(self, hub: str, members: tuple[str, ...], reason: str) -> None:
         super().__init__(
@@ -170,9 +170,9 @@ class HookError(AgentScopeError):
 
 
 class GuardrailError(AgentScopeError):
-    """A check has stopped a run; `guardrail` is its name, `kind` what it has judged, `reason` why.
+    """A check of a `GuardrailsHook` stopped the run: `guardrail` is its name, `kind` the kind of content, `reason` why.
 
-    Its cause is the error of the check, if that has failed.
+    If the check itself failed, its error is the cause.
     """
 
     def __init__(self, agent: str, guardrail: str, kind: str, reason: str) -> None:

@@ -34,7 +34,7 @@ class SavedStateError(SessionError):
 
 
 class CheckpointError(SessionError):
-    """The history has no checkpoint `at` (None: none at all); it has those from `first` to `last`, if it has any."""
+    """The history has no checkpoint `at` (None: none at all). It has `first` to `last`, if any."""
 
     def __init__(self, key: str, at: int | None, first: int | None, last: int | None) -> None:
         which = "no checkpoint" if at is None else f"no checkpoint {at}"
@@ -121,8 +121,8 @@ class SessionStorageError(SessionError):
 class SessionServerError(SessionStorageError):
     """A database server was not reached, or it refused the request; `server` is its address, without the password.
 
-    `retryable` is true if the same request may succeed later. `unsure` is true for a change that was sent and whose
-    answer did not arrive: the session holds the old state or the new one, as a whole.
+    `retryable` is true if the same request may succeed later. `unsure` is true for a change whose answer did not
+    arrive: the session holds the old state or the new one, as a whole.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class SessionServerError(SessionStorageError):
 class ConversationLeasedError(SessionError):
     """Another holder has the lease of the session: `host` and `pid` name its process, `since` is an ISO time.
 
-    `by` describes it in words. It ends its run or dies, and the lease is free.
+    `by` describes it in words. The lease is free when it ends its run or dies.
     """
 
     retryable = True
@@ -158,8 +158,8 @@ class ConversationLeasedError(SessionError):
 class LeaseLostError(SessionError):
     """The lease of the session was lost during its use, which has ended; nothing more was written.
 
-    `by` describes the holder that has taken it over, None if there is none: the store could not be reached for `ttl`
-    seconds, or the session was deleted. `__cause__` is the error of the store.
+    `by` describes the new holder. It is None without one: the store was out of reach for `ttl` seconds, or the session
+    was deleted. `__cause__` is the error of the store.
     """
 
     def __init__(self, key: str, why: str, by: str | None = None) -> None:

@@ -19,7 +19,7 @@ class FrontMatterError(InvalidInputError):
 class SkillError(InvalidInputError):
     """A skill cannot be read, saved or imported; `file` and `line` (None: the whole file) say where.
 
-    `skill` is its name, as far as it is known.
+    `skill` is its name, if known.
     """
 
     def __init__(self, file: str, problem: str, line: int | None = None, *, skill: str | None = None) -> None:

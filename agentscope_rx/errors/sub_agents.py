@@ -8,7 +8,7 @@ from agentscope_rx.errors.base import InvalidInputError
 class SubAgentFileError(InvalidInputError):
     """The file that declares a sub-agent cannot be used; `file` and `line` (None: the whole file) say where.
 
-    `sub_agent` is its name, as far as it is known.
+    `sub_agent` is its name, if known.
     """
 
     def __init__(self, file: str, problem: str, line: int | None = None, *, sub_agent: str | None = None) -> None:

@@ -17,7 +17,7 @@ class ContextError(AgentScopeError, LookupError):
 
 
 class ApprovalError(AgentScopeError):
-    """The rule that decides if a call of `tool` needs approval failed or returned nothing; the call did not run."""
+    """The approval rule of `tool` failed or returned no bool; the call did not run."""
 
     def __init__(self, message: str, *, tool: str, call_id: str) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class WorkspaceError(ToolError):
 
 
 class CommandDeniedError(ToolError):
-    """A command is not allowed and has not run; `command` as it was given. The result is of kind `rejected`."""
+    """A command is not allowed and did not run; `command` is its text. The result is of kind `rejected`."""
 
     def __init__(self, message: str, *, command: str) -> None:
         super().__init__(message)
@@ -91,7 +91,7 @@ class SubAgentError(ToolError):
 class ToolSuspend(ToolError):
     """Raise it in a tool whose result comes from outside the run; the call stays pending until then.
 
-    `reason` is the text for the person or program that gives the result, `metadata` is JSON for it. Never retried.
+    `reason` is a text, and `metadata` JSON, for the person or program that gives the result. It is never retried.
     """
 
     def __init__(self, reason: str | None = None, **metadata: object) -> None:
