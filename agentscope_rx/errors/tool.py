@@ -17,7 +17,7 @@ class ContextError(AgentScopeError, LookupError):
 
 
 class ApprovalError(AgentScopeError):
-    """The approval rule of `tool` failed or returned no bool; the call did not run."""
+    """The approval rule of `tool` failed, or answered neither True, False nor None; the call did not run."""
 
     def __init__(self, message: str, *, tool: str, call_id: str) -> None:
         super().__init__(message)

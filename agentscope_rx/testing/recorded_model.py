@@ -39,18 +39,19 @@ class RecordedMismatchError(AgentScopeError, AssertionError):
 
 
 class RecordedModel(ScriptedModel):
-    """A model that answers each call as in a log: the same increments, ids of calls, usage and errors, in order.
+    """A model that answers each call as in a log: the same increments, ids of calls, usage, retries and errors.
 
-    `log` is the file that `record` has written, or events. The answers are those of the outermost runs in it; with
-    `agent`, those of all runs of the agent of this name, such as a sub-agent. Answers come at once; with `pace=1.0` as
-    late as they were recorded, with 2.0 twice as fast. An answer that never came to its end, because its run was
-    interrupted or left, plays what had come and then hangs. Retries are played as recorded, none are added.
+    - `log`: a file that `record` has written, or events.
+    - `agent`: play the runs of the agent of this name, such as a sub-agent; by default the outermost runs.
+    - `pace=1.0` keeps the recorded times, 2.0 is twice as fast; by default answers come at once.
+    - `strict` compares each request with the log: the system message, the messages that the run has added to memory,
+      and the hints, by role, name and content. It compares neither ids, times and metadata, nor messages from before
+      the run. Of runs at the same time it plays the matching one. Set it to False if a hook or wrapper replaces
+      messages of requests, or the agent observes messages: the log does not hold these.
 
-    With `strict` each request is compared with the log: the system message, the messages that the run has added to
-    memory by then, and the hints, by role, name and content. Ids, times and metadata are not compared, messages before
-    the run neither. Of runs that went on together, such as parallel calls of a sub-agent, the matching one is played.
-    Set it to False if a hook or a wrapper replaces the messages of requests, or messages are observed during the run:
-    the log does not hold these.
+    Compactions are played, too; the text of summaries is not compared. An answer whose run was interrupted or left
+    plays what had come, then hangs. A recorded error has its class and text; its other attributes are None. If the
+    chunks in the log do not add up to the message, the message is played whole.
     """
 
     provider = "recorded"

@@ -1,27 +1,4 @@
-"""`ScriptedModel`: a model that answers from a script, records its requests, and knows the turns not yet played.
-
-    model = ScriptedModel(
-        call("weather", city="Paris"),              # turn 1: one tool call
-        ["It is ", Delay(0.5), "sunny."],           # turn 2: text in two chunks, half a second apart
-        ModelConnectionError("broken pipe"),        # turn 3: fails
-    )
-
-A turn is one step or a list of steps, played in order by one attempt:
-
-| step                     | plays as                                                    |
-|--------------------------|-------------------------------------------------------------|
-| `str`                    | a chunk of text                                             |
-| any chunk block          | a chunk with it (`ThinkingBlock`, `ToolUseDelta`, ...)      |
-| `ToolUseBlock`, `call()` | a whole tool call                                           |
-| `ChatResponse`           | that chunk (usage, finish reason, ...)                      |
-| `Delay(seconds)`         | a wait on the loop's clock                                  |
-| `HANG`                   | silence until the run is disposed                           |
-| an `asyncio.Event`       | a wait until it is set                                      |
-| a function               | the steps that it returns for the `ScriptedRequest`; may be async |
-| an exception             | the end of this attempt                                     |
-
-`ScriptedModel.marbles("--a-b-|", "-#")` writes turns as marble diagrams.
-"""
+"""`ScriptedModel`: a model that answers from a script, records its requests, and knows the turns not yet played."""
 
 from __future__ import annotations
 
@@ -97,10 +74,29 @@ _ONCE = ExecutionConfig(max_attempts=1)
 
 
 class ScriptedModel(ChatModel):
-    """A model that plays one scripted turn for each attempt, without retries unless an execution config enables them.
+    """A model that plays one scripted turn for each attempt. It does not retry unless an execution config says so.
 
-    With `repeat` the script begins again after its last turn. `output_modes` are the ways of asking for structured
-    output that it supports: "tool" and "prompted" unless given.
+        model = ScriptedModel(
+            call("weather", city="Paris"),              # turn 1: one tool call
+            ["It is ", Delay(0.5), "sunny."],           # turn 2: text in two chunks, half a second apart
+            ModelConnectionError("broken pipe"),        # turn 3: fails
+        )
+
+    A turn is one step or a list of steps:
+
+    | step                     | plays as                                                                         |
+    |--------------------------|----------------------------------------------------------------------------------|
+    | `str`, a chunk block     | a chunk with it                                                                  |
+    | `ToolUseBlock`, `call()` | a whole tool call                                                                |
+    | `ChatResponse`           | that chunk, with usage and finish reason                                         |
+    | `Delay(seconds)`         | a wait on the loop's clock                                                       |
+    | `HANG`                   | silence until the run is disposed of                                             |
+    | an `asyncio.Event`       | a wait until it is set                                                           |
+    | a function               | the steps that it returns for the `ScriptedRequest`; may be a coroutine function |
+    | an exception             | the end of this attempt                                                          |
+
+    `requests` has the requests, `closed` those whose answers were closed early. With `repeat` the script begins again
+    after its last turn. `output_modes` are the modes of structured output: "tool" and "prompted" by default.
     """
 
     provider = "scripted"

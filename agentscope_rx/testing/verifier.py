@@ -48,10 +48,13 @@ WITHIN = 3600.0
 
 
 def verify(source: Observable[T], *, within: float = WITHIN, demand: int | None = None) -> Verifier[T]:
-    """Begin a script of the signals that this flow must emit; it is subscribed to once.
+    """Begin a script of the signals that this flow must emit. `Verifier` has the steps.
 
-    An expectation fails if there is no signal for `within` seconds. `demand` is how many values a consumer with
-    back-pressure requests at first; without it all are requested.
+    Every signal must be expected, in order. A failing step reports itself, the actual signal, and all signals so far
+    with their times. An expectation also fails after `within` seconds without a signal (an hour of virtual time by
+    default). `demand` is the number of values that a consumer with back-pressure requests at first; without it all.
+
+    A script can run again, as a flow can be subscribed to again.
     """
     if demand is not None and demand < 0:
         raise ConfigurationError(f"demand must be at least 0, not {demand}.")

@@ -78,7 +78,7 @@ def virtual_loop() -> VirtualLoop:
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A selector loop with the clock above; `time()` starts at 0."""
+    """A selector loop whose clock jumps to the next timer when no real work is outstanding; `time()` starts at 0."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
