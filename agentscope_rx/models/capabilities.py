@@ -19,7 +19,8 @@ K, M = 1024, 1024 * 1024
 class Capabilities:
     """Sizes in tokens (`context_window` is input and output together), supported media and features of a model.
 
-    None means not documented. `files` are documents such as PDF; `native_output` is JSON that fits a given schema.
+    None means that the vendor documents nothing: values are data with sources, never guesses. A dated snapshot has the
+    values of its model. `files` are documents such as PDF; `native_output` is JSON that fits a given schema.
     """
 
     context_window: int | None = None

@@ -43,9 +43,20 @@ class _Plan(NamedTuple):
 
 
 class ChatModel(ABC):
-    """A chat model. Subclass it and implement `do_stream`; users and agents call `stream`."""
+    """A chat model. Subclass it and implement `do_stream`; users and agents call `stream`.
+
+    `stream` adds deadlines and retries around each attempt:
+
+        defer(do_stream) |> timeout(first, idle, total) |> around |> retry(policy) |> timeout(total_timeout)
+
+    `options` are the model's own `GenerateOptions`; those of a call come first, field by field. `execution_config`
+    comes after that of the options and before `MODEL_DEFAULTS`. Errors are those of `agentscope_rx.errors`:
+    `AuthenticationError`, `RateLimitError`, `ModelConnectionError`, `ModelTimeoutError`, `ProtocolError`, ..., with
+    status, code, body and request id, and without secrets. A stream that breaks off is an error, never a short answer.
+    """
 
     provider: str = "custom"
+    """The name for capabilities, costs and traces."""
     output_modes: frozenset[OutputSupport] = frozenset(("tool", "prompted"))
     """The supported modes. Native: `response_format` of type json_schema enforces the schema, also with tools."""
 

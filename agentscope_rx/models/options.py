@@ -88,26 +88,34 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionConfig:
-    """Deadlines and retries of a call. Times are in seconds; None means no limit.
+    """Deadlines and retries of a call. Times are in seconds; None means no limit, `UNSET` the next config's value.
 
-    | field                 | sets                                                                              |
-    |-----------------------|-----------------------------------------------------------------------------------|
-    | `timeout`             | the deadline of one attempt                                                       |
-    | `first_chunk_timeout` | the deadline of an attempt's first chunk                                          |
-    | `idle_timeout`        | the longest time between two chunks                                               |
-    | `total_timeout`       | the deadline of all attempts and the waits between them                           |
-    | `max_attempts`        | the number of attempts, the first included                                        |
-    | `initial_backoff`     | the first wait; each later one is `backoff_multiplier` times longer, at most      |
-    |                       | `max_backoff`, with a jitter of +-50 %, and never shorter than a Retry-After      |
-    | `max_retry_after`     | the longest Retry-After that is waited for (default 60); beyond it the error is   |
-    |                       | final, and its `retry_after` holds the seconds that the server asks for           |
-    | `retry_on`            | the errors that are retried: an exception type, a tuple of types, or a predicate; |
-    |                       | default `is_retryable`                                                            |
-    | `wait`, `stop`        | tenacity objects that replace the backoff and `max_attempts`                      |
-    | `after_content`       | the effect of an error after a model's answer was shown in part: "error" (the     |
-    |                       | default) ends the answer, "restart" discards the part with a notice and retries   |
+    | field | sets |
+    |---|---|
+    | `timeout` | the deadline of one attempt |
+    | `first_chunk_timeout` | the deadline of an attempt's first chunk |
+    | `idle_timeout` | the longest time between two chunks |
+    | `total_timeout` | the deadline of all attempts and the waits between them |
+    | `max_attempts` | the number of attempts, the first included |
+    | `initial_backoff` | the first wait, with a jitter of +-50 % |
+    | `backoff_multiplier`, `max_backoff` | the factor for each later wait; the longest wait |
+    | `max_retry_after` | the longest Retry-After that is waited for (default 60) |
+    | `retry_on` | the errors that are retried: a type, a tuple of types, or a predicate |
+    | `wait`, `stop` | tenacity objects that replace the backoff and `max_attempts` |
+    | `after_content` | "error" (default) or "restart", for a model that fails in the middle of its answer |
 
-    The progress of a tool is always discarded before a retry.
+    `MODEL_DEFAULTS` and `TOOL_DEFAULTS` have the values that apply if nothing else is set.
+
+    - **Worth a retry** is an error whose own `retryable` is True, or one with an HTTP response of status 408, 425, 429
+      or 5xx except 501, as errors of httpx, requests, aiohttp and urllib have. `retry_on` replaces this rule.
+    - **A Retry-After** makes a wait at least as long. One beyond `max_retry_after` makes the error final at once; its
+      `retry_after` has the seconds. Malformed values are ignored.
+    - **A wait that would outlast `total_timeout`** does not begin: the last error is final. It is that of the last
+      attempt, with a note on the earlier ones.
+    - **After content**: "error" never withdraws shown content. "restart" announces it as void with a `RetryNotice` and
+      tries again. The progress of a tool is always discarded before a retry.
+    - **A slow reader** stops the clocks of `first_chunk_timeout` and `idle_timeout`; the other deadlines run on. All
+      are on the loop's clock, so virtual time makes them instant.
     """
 
     timeout: float | Unset | None = UNSET
@@ -233,7 +241,7 @@ MODEL_DEFAULTS: Final = ExecutionConfig(
     backoff_multiplier=2.0,
     max_retry_after=60.0,
 )
-"""3 attempts of 5 minutes, 2 to 30 s apart, up to a minute if the server asks for it; 20 minutes in total."""
+"""Three attempts of 5 minutes each, 20 minutes in all, 2 to 30 seconds apart."""
 
 TOOL_DEFAULTS: Final = ExecutionConfig(
     timeout=300.0,
@@ -243,15 +251,18 @@ TOOL_DEFAULTS: Final = ExecutionConfig(
     backoff_multiplier=2.0,
     max_retry_after=60.0,
 )
-"""One attempt of 5 minutes: a tool may have effects that must not be repeated."""
+"""One attempt of 5 minutes: an effect may not bear repetition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
     """Options of one model call; None means the provider's default.
 
-    `additional_body_params`, `additional_headers` and `additional_query_params` are sent unchanged. An option that the
-    provider does not support raises a `ConfigurationError`.
+    An option that the provider lacks raises `UnsupportedOptionError`, which names an alternative, before anything is
+    sent. `additional_body_params`, `additional_headers` and `additional_query_params` are sent unchanged; headers and
+    query do not appear in the repr, because they may hold keys. `tool_choice` that forces a call applies until the
+    model has made that call. `execution_config` has deadlines and retries. `stream=False` asks for the answer in one
+    piece.
     """
 
     temperature: float | None = None

@@ -125,10 +125,23 @@ REGISTRY = ModelRegistry()
 
 
 def get_model(spec: str, /, **options: object) -> ChatModel:
-    """The model that `provider:name` names: `get_model("openai:gpt-5-mini", api_key=...)`."""
+    """The model that `provider:name` names: `get_model("openai:gpt-5-mini", api_key=...)`.
+
+    The options are those of the class. Each call makes a new model, from the environment of that moment. Providers are
+    `openai`, `openai-responses`, `dashscope`, `anthropic`, `gemini`, `ollama`, `local`, the profiles of servers with
+    OpenAI's protocol (`azure`, `deepseek`, `glm`, `groq`, `llama.cpp`, `minimax`, `mistral`, `moonshot`,
+    `ollama-compatible`, `openrouter`, `qwen`, `vllm`, `volcengine`, `xai`), and yours.
+
+    `ConfigurationError` for a name without a provider (with a suggestion, because many providers offer the same name)
+    and for an unknown provider (with similar names). A missing key is the model's own error.
+    """
     return REGISTRY.model(spec, **options)
 
 
 def register_provider(name: str, factory: ModelFactory) -> None:
-    """Make `get_model("name:...")` call `factory("...", **options)` from now on, in this process."""
+    """Make `get_model("name:...")` call `factory("...", **options)` from now on, in this process.
+
+    A package adds a provider by an entry point in the group `agentscope_rx.models`. `ModelRegistry()` is a separate
+    registry.
+    """
     REGISTRY.register_provider(name, factory)

@@ -59,7 +59,7 @@ Numbered = tuple[int, ChunkBlock]
 class RetryNotice:
     """An attempt failed, and the next follows after `delay` seconds, by `model` if that is another one.
 
-    If `discarded`, chunks of the failed attempt were emitted and must be discarded.
+    With `discarded` the chunks of the failed attempt are void: drop what you have shown of them.
     """
 
     attempt: int
@@ -78,16 +78,19 @@ class WaitNotice:
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """One increment of an answer: new content, usage, or notices.
+    """One increment of an answer: new content, usage, or notices. No increment repeats an earlier one.
 
-    `block` is the number of the provider's block that the text and thinking belong to. If the API has no blocks, it is
-    None: then all text of the answer is one block, even with thinking or calls between its pieces, and all thinking
-    up to a signature is one block.
+    | field           | has                                                                                        |
+    |-----------------|--------------------------------------------------------------------------------------------|
+    | `content`       | new text, thinking, pieces of tool calls or audio                                          |
+    | `block`         | the number of the provider's block of the text and thinking; None if the API has no blocks |
+    | `usage`         | the totals so far; it replaces an earlier one                                              |
+    | `id`            | the provider's id of the whole answer                                                      |
+    | `retry`, `wait` | a notice: such a chunk has no content, and its other fields belong to the failed attempt   |
+    | `rates`         | what is left of the rate limits, on the first increment or before an error                 |
 
-    `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.
-    A chunk with `retry` or `wait` has no content: see `RetryNotice` and `WaitNotice`. The other fields of a chunk with
-    `retry` belong to the failed attempt.
-    `rates` is set on the first increment of an answer with rate limit headers, or on a chunk before its error.
+    Without block numbers all text of the answer is one block, even with thinking or calls between its pieces, and all
+    thinking up to a signature is one block.
     """
 
     content: tuple[ChunkBlock, ...] = ()

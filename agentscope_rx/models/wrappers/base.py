@@ -96,7 +96,16 @@ class PromptTransformModel(WrapperModel):
 
 
 class AttemptWrapper(WrapperModel):
-    """A wrapper that applies an operator to each attempt. Subclass it and implement `around`."""
+    """A wrapper that applies an operator to each attempt. Subclass it and implement `around`.
+
+        model.stream  =  defer(do_stream) |> timeout(...) |> around |> retry |> timeout(total_timeout)
+                                                             ^ the wrapper's operator; the rest is the inner model's
+
+    So each retry is limited, counted or hedged again. Time spent waiting in `around` does not count towards an
+    attempt's deadlines. An error raised by `around` is retried if it is `retryable`. Wrappers nest:
+    `RateLimitedModel(FallbackModel(a, b))` limits the attempts of both together, `FallbackModel(RateLimitedModel(a),
+    b)` those of one.
+    """
 
     @abstractmethod
     def around(

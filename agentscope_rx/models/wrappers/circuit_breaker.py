@@ -1,12 +1,4 @@
-"""`CircuitBreaker`: stops asking a model for a while after a number of consecutive failures.
-
-    closed      --X--X--X        `failures` in a row: open
-    open                 ! ! !   each request fails at once with `CircuitOpenError`, for `reset` seconds
-    half-open                    one request is sent: if it succeeds, closed; if not, open again
-
-A failure is an error of the provider, not of the request: the provider is down, slow or overloaded. One object is one
-circuit for all runs, threads and event loops.
-"""
+"""`CircuitBreaker`: stops asking a model for a while after a number of consecutive failures."""
 
 from __future__ import annotations
 
@@ -53,8 +45,14 @@ class _Token:
 class CircuitBreaker(AttemptWrapper):
     """Asks `model` unless its last attempts have failed. Each attempt counts, retries included.
 
-    `when` selects the errors that count as failures (default: those that are `retryable`). An attempt that ends with
-    another error counts as a success; a disposed attempt does not count.
+        closed      --X--X--X        `failures` in a row: open
+        open                 ! ! !   each request fails at once with `CircuitOpenError`, for `reset` seconds
+        half-open                    one request is sent: if it succeeds, closed; if not, open again
+
+    `CircuitOpenError` is not retried, so a fallback answers without delay. `when` selects the errors that count as
+    failures (default: those that are `retryable`, because a refused request says nothing about the provider). An
+    attempt that ends with another error counts as a success; a disposed attempt does not count. One object is one
+    circuit for all runs, threads and event loops.
     """
 
     def __init__(

@@ -1,20 +1,4 @@
-"""`FallbackModel`: asks one model and, if it fails, the next.
-
-    first.stream     --n--X                           (after its own deadlines and retries)
-    second.stream          --a--b|
-    result           --n--r--a--b|                    r: a `RetryNotice` that names the second
-
-| an answer                     | after_content="error"                  | after_content="restart"                   |
-|-------------------------------|----------------------------------------|-------------------------------------------|
-| fails before any content      | the next model is asked                | the next model is asked                   |
-| fails afterwards              | the error is final                     | the content is discarded; the next model  |
-|                               |                                        | is asked                                  |
-| fails the `check`             | the next model is asked; the answer    | the content, emitted as it arrived, is    |
-|                               | was held back until the check          | discarded; the next model is asked        |
-| is empty                      | fails with `EmptyResponseError`        | the same                                  |
-
-So "error" never discards emitted content, and "restart" emits all content without delay.
-"""
+"""`FallbackModel`: asks one model and, if it fails, the next."""
 
 from __future__ import annotations
 
@@ -55,9 +39,27 @@ def any_trouble(error: BaseException) -> bool:
 class FallbackModel(ChatModel):
     """Asks models in turn until one answers. Its name is that of the first; `output_modes` are those of all models.
 
-    `when` selects the errors that lead to the next model: a type, a tuple, or a predicate (default: each `ModelError`).
-    `check(message)` returns an error text for a bad answer, or None. The options of a call override each model's
-    options; their `total_timeout` bounds all models together. See the table above for `after_content`.
+        first.stream     --n--X                           (after its own deadlines and retries)
+        second.stream          --a--b|
+        result           --n--r--a--b|                    r: a `RetryNotice` that names the second
+
+    | an answer                | `after_content="error"` (default)        | `after_content="restart"`                 |
+    |--------------------------|------------------------------------------|-------------------------------------------|
+    | fails before any content | the next model                           | the next model                            |
+    | fails afterwards         | the error is final                       | the content is void; the next model       |
+    | fails the `check`        | the next model; the answer was held back | the shown content is void; the next model |
+    | is empty                 | `EmptyResponseError`: the next model     | the same                                  |
+
+    So "error" never withdraws content, and "restart" shows all content without delay (`RetryEvent.discarded`).
+
+    Each model keeps its own options, deadlines and attempts; the options of a call override them, and their
+    `total_timeout` bounds all models together. `when` selects the errors that lead to the next model: a type, a tuple,
+    or a predicate (default: each `ModelError`, but not errors in arguments). `check(message)` returns an error text for
+    a bad answer, or None.
+
+    `RetryEvent.model_name` is the next model, `PostReasoningEvent.model_name` the one that answered. Failed attempts
+    count in usage and cost at their model's price. If all models fail, the error is the last one's, with a note on the
+    others, or `BadAnswerError` if the check failed.
     """
 
     def __init__(

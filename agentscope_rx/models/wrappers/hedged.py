@@ -20,9 +20,10 @@ from agentscope_rx.reactive.kernel.flow import Operator
 
 
 class HedgedModel(AttemptWrapper):
-    """Each attempt that has emitted no content after `after` seconds races a second one.
+    """Each attempt that has emitted no content after `after` seconds races a second one; the first content wins.
 
-    A `RetryNotice` with a `ModelTimeoutError` announces the second. The usage is that of the winner.
+    The other request is closed. Both may cost; the usage is that of the winner. A `RetryNotice` with a
+    `ModelTimeoutError` announces the second.
     """
 
     def __init__(self, model: ChatModel | str, *, after: float) -> None:

@@ -40,11 +40,24 @@ _TAG = re.compile(r"<(?=/?history>)", re.IGNORECASE)
 
 
 class MultiAgentModel(PromptTransformModel):
-    """A model for conversations of several agents: its messages are merged by `merge_speakers`.
+    """A model for conversations of several agents: it merges their messages into the two roles that models know.
 
         ReActAgent("Cook", MultiAgentModel(OpenAIChatModel("gpt-5-mini")), "You are the cook, Cook.")
 
-    `heading` explains the history to the model; memory keeps the original messages.
+    | in the conversation                                   | what the model is sent                              |
+    |-------------------------------------------------------|-----------------------------------------------------|
+    | messages of users and assistants in a row (a run)     | one user message: `name: text` lines in `<history>` |
+    | media in a run                                        | in their place between the lines                    |
+    | thinking in a run                                     | nothing: thinking is private                        |
+    | tool calls and results, with the text beside them     | unchanged: the model's own work                     |
+    | a system message                                      | unchanged, in its place                             |
+    | a message with `AS_IT_IS` in its metadata             | unchanged                                           |
+    | a run of one message, of a user named "user"          | unchanged: the role names the speaker               |
+    | `cache_control` in the metadata of a message of a run | ends the run, and is set on its user message        |
+
+    The model's own messages are in the history under its name. `heading` explains the history; it is sent once, with
+    the first run. Memory keeps the original messages. A text cannot impersonate another speaker: its `<history>` is
+    escaped, and later lines that begin like a speaker's are indented.
     """
 
     def __init__(self, model: ChatModel, *, heading: str = HEADING) -> None:
@@ -52,6 +65,7 @@ class MultiAgentModel(PromptTransformModel):
         self.heading = heading
 
     def rewrite(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[Msg]:
+        """The messages with each run of speakers merged."""
         return merge_speakers(messages, heading=self.heading)
 
 

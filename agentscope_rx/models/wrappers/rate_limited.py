@@ -1,24 +1,4 @@
-"""`RateLimitedModel`: limits concurrent requests, requests per minute and tokens per minute.
-
-    RateLimitedModel(model, max_concurrency=8, rate=Rate(500, per=60), tokens_per_minute=200_000)
-    RateLimitedModel(model)                      follows the rate limit headers of the provider's answers
-
-    a   [=====]|
-    b   w......r[==]|        w: it waits; r: it is admitted; both are chunks, emitted only if it must wait
-
-| limit               | counts                                                      | is restored                      |
-|---------------------|-------------------------------------------------------------|----------------------------------|
-| `max_concurrency`   | attempts in progress                                        | when the answer has ended        |
-| `rate`              | attempts begun                                              | `per` seconds later              |
-| `tokens_per_minute` | the estimated tokens of an attempt, then its reported usage | a minute after it began          |
-| a `Retry-After`     | all attempts wait after the provider refused one            | when that time has passed        |
-| `headers`           | the remaining amounts in the last answer's headers, less    | at the reset in the headers, or  |
-|                     | the attempts begun since                                    | evenly until then: see `rates()` |
-
-A `Retry-After` or a reset longer than `max_retry_after` (`ExecutionConfig`, default a minute) is cut to that time; then
-the next attempt is sent, and the provider may refuse it again.
-One object is one limit for all runs, threads and event loops; attempts are admitted first come, first served.
-"""
+"""`RateLimitedModel`: limits concurrent requests, requests per minute and tokens per minute."""
 
 from __future__ import annotations
 
@@ -69,15 +49,36 @@ class RateLimitedStatistics(NamedTuple):
 
 
 class RateLimitedModel(AttemptWrapper):
-    """Each attempt to ask `model` waits until all limits in the table above have room for it.
+    """Each attempt to ask `model` waits until all limits have room for it.
+
+        RateLimitedModel(model, max_concurrency=8, rate=Rate(500, per=60), tokens_per_minute=200_000)
+        RateLimitedModel(model)                      follows the rate limit headers of the provider's answers
+
+        a   [=====]|
+        b   w......r[==]|        w: it waits; r: it is admitted; both are chunks, emitted only if it must wait
+
+    | limit | counts | is restored |
+    |---|---|---|
+    | `max_concurrency` | attempts in progress | when the answer has ended |
+    | `rate` | attempts begun | `per` seconds later |
+    | `tokens_per_minute` | the estimate of an attempt, then its reported usage | a minute after it began |
+    | a `Retry-After` | all attempts, after the provider refused one | when that time has passed |
+    | `headers` | what is left by the last answer, less attempts begun since | at the reset, or evenly until then |
+
+    One object is one limit for all its users: runs, agents, threads and event loops, first come, first served. The wait
+    uses up `total_timeout` only. A `Retry-After` or a reset beyond `max_retry_after` (`ExecutionConfig`, default a
+    minute) is cut to that time; then the next attempt is sent, and the provider may refuse it again.
 
     `counter` counts the input tokens of an attempt (default: an estimate by the costs of the model's vendor);
     `max_tokens` of the answer is added. If an attempt reports no usage, the estimate stands. An attempt that costs more
     than a whole limit is sent alone. The time spent waiting is reported in a chunk with `wait`, in
     `PostReasoningEvent.queued`, and in `model_waiting` of `run.stats()`.
 
-    `headers=False` ignores the rate limit headers of answers. Headers are used for a single model only: the limits of
-    one model in a `FallbackModel` do not apply to the others. Wrap each of these in its own `RateLimitedModel`.
+    Headers: a burst does not use outdated figures, because attempts that began after the answered request are
+    subtracted. After a reset at most the limit begins until an answer reports again (a minute at most). Unreadable
+    headers never fail a call. `headers=False` ignores them. They are used for a single model only: in a
+    `FallbackModel`, wrap each model in its own `RateLimitedModel`. A `ChatModel` of your own takes part with
+    `ChatResponse(rates=read_rates(headers, loop.time()))` of `agentscope_rx.models.rates`.
     """
 
     def __init__(
@@ -142,6 +143,8 @@ class RateLimitedModel(AttemptWrapper):
 
     def rates(self) -> Mapping[str, RemainingLimit]:
         """The provider's remaining limits by their names in the headers (`requests`, `tokens`, `input-tokens`, ...).
+
+            {"requests": RemainingLimit(left=12, limit=60, whole_in=48.0), ...}
 
         These are the numbers of the last answer, less the attempts begun since; empty before the first answer. Call it
         in a running event loop.

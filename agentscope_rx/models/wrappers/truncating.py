@@ -1,20 +1,4 @@
-"""`TruncatingModel`: keeps the input of a model within a token limit by leaving out the oldest messages.
-
-    system messages | notice | last user message, if it is older | the newest messages
-
-The system messages (and the notes of a long-term memory) at the beginning, the last user message and the newest
-message are always sent; a call is kept with its results. Memory is unchanged. The result is a function of the messages
-alone, so it is the same after a restart.
-
-Truncation changes one request. A compaction (`Hook.compact`) changes the memory, and goes first: the messages that come
-here are what it has left, summaries and short forms in place. If not even the least request fits, `PromptTooLongError`
-asks the hooks that compact once more.
-
-Messages are left out in steps, so that prompt caches stay valid (see `models.tokens.cuts`).
-
-Only the messages that are sent are examined, and each is counted once: the ten-thousandth turn costs as much as the
-first.
-"""
+"""`TruncatingModel`: keeps the input of a model within a token limit by leaving out the oldest messages."""
 
 from __future__ import annotations
 
@@ -40,10 +24,22 @@ _CONVERSATIONS = 256
 class TruncatingModel(PromptTransformModel):
     """Sends at most `max_tokens` of input to a model: messages, tools and the output schema together.
 
-    The default limit is nine tenths of the model's context window less its longest answer, if these are known.
-    `counter` counts the tokens (default: an estimate by the costs of the model's vendor). If messages are left out, at
-    least the fraction `keep` of the limit stays in use, as far as messages allow. `notice` is the text in place of the
-    messages left out, with their number as `{count}`; None for no text.
+        system messages | notice | last user message, if it is older | the newest messages
+
+    The system messages at the beginning, the last user message and the newest message are always sent; a call is kept
+    with its results. If these do not fit, the call fails with `PromptTooLongError` before anything is sent, and hooks
+    that compact are asked once more. Leave room for the answer yourself: the default limit is nine tenths of the
+    model's context window less its longest answer, if these are known.
+
+    `counter` counts the tokens (default: an estimate by the costs of the model's vendor). `notice` is the text in place
+    of the messages left out, with their number as `{count}`; None for no text. Messages are left out in large steps,
+    because prompt caches need an unchanged beginning: at least the fraction `keep` of the limit stays in use, as far as
+    messages allow.
+
+    Memory is unchanged. Compaction changes the memory, and goes first. The result depends on the messages alone, so it
+    is the same after a restart. Only messages that are sent are examined, each once: the ten-thousandth turn costs as
+    much as the first. With several speakers count first: `TruncatingModel(MultiAgentModel(model))`. The function
+    `truncated(messages, max_tokens, counter)` of `agentscope_rx.models.wrappers.truncating` does the same for a list.
     """
 
     def __init__(
@@ -69,6 +65,7 @@ class TruncatingModel(PromptTransformModel):
         self._users = _LastUsers()
 
     def rewrite(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[Msg]:
+        """The messages that fit, with the notice; `PromptTooLongError` if the least request does not fit."""
         fixed = self.counter.count((), tools)
         if options.response_format is not None:
             fixed += self.counter.count((Msg.system(encode_json(options.response_format)),))
