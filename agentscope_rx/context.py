@@ -1,5 +1,7 @@
 """`RuntimeContext`: the caller's objects for one call. `ContextStore`: those of every call. Both find them by type.
 
+The first match wins, in this order: the call's `RuntimeContext`, its store, the agent's store, the toolkit's store.
+
     context = RuntimeContext(database, user, session_id="s1", tenant="acme")
     agent.call("hi", context=context)
 
@@ -10,21 +12,6 @@
 
     store = InMemoryContextStore(database, cache).register(FileCache(), as_=Cache)
     ReActAgent(..., context_store=store)      Toolkit(context_store=store)      RuntimeContext(store=store)
-
-Lookup order: the call's `RuntimeContext`, its store, the agent's store, the toolkit's store; the first match wins. For
-a base class or a protocol the one value of that type is found; several are an error. Any object with `get(kind, key)`
-can be a store, such as one in front of a dependency injection container. `get` may return the object, an awaitable, or
-an Observable, whose first value counts:
-
-| the store                                     | then                                                          |
-|-----------------------------------------------|---------------------------------------------------------------|
-| returns None, or an empty Observable          | the next place is searched                                    |
-| fails, or returns another type                | `ContextError` that names the store, the type and the key     |
-| takes longer than `lookup_timeout` (30 s)     | the same; a tool's own deadlines run meanwhile                |
-| is no longer needed by the call               | the lookup is cancelled or disposed                           |
-| takes time in `get` or `require` of a context | `ContextError`, because hooks and tools call these without `await` |
-
-Injected arguments wait for a store, and so does `await context.fetch(T)` in a tool.
 """
 
 from __future__ import annotations
@@ -50,10 +37,21 @@ Held = Mapping[tuple[type, str], object]
 
 
 class ContextStore(Protocol):
-    """Objects by type and key. `get` is called on event loops of any thread, so it must not block.
+    """Objects by type and key, such as those of a dependency injection container. Any object with this `get` is one.
 
-    `get` may be a coroutine function, or return an awaitable or an Observable, whose first value counts. A store may
-    have a `lookup_timeout` in seconds (None: no limit); the default is 30.
+    `get` is called on event loops of any thread, so it must not block. It may be a coroutine function, or return an
+    awaitable or an Observable, whose first value counts. A store may have a `lookup_timeout` in seconds (None: no
+    limit); the default is 30.
+
+    | the store                                     | then                                                      |
+    |-----------------------------------------------|-----------------------------------------------------------|
+    | returns None, or an empty Observable          | the next place is searched                                |
+    | fails, or returns another type                | `ContextError` that names the store, the type and the key |
+    | takes longer than `lookup_timeout`            | the same; a tool's own deadlines run meanwhile            |
+    | is no longer needed by the call               | the lookup is cancelled or disposed                       |
+    | takes time in `get` or `require` of a context | `ContextError`: these are called without `await`          |
+
+    Injected arguments wait for a store, and so does `await context.fetch(T)` in a tool.
     """
 
     def get(self, kind: type, key: str, /) -> object:
@@ -64,7 +62,8 @@ class ContextStore(Protocol):
 class InMemoryContextStore:
     """Objects in this process, found as in `RuntimeContext`: by subclass, too, and several matches are an error.
 
-    A run sees the objects that were registered when it began.
+    `register(value, key, as_=T)` tells two values of a type apart. A run sees the objects that were registered when it
+    began.
     """
 
     __slots__ = ("_held", "_lock")
@@ -379,10 +378,21 @@ _LAYERS = 'tool_arguments are arguments by tool name, as in {"search": {"limit":
 class RuntimeContext:
     """The caller's objects for one call, such as a database connection, for its hooks and tools. Thread-safe.
 
-    `values` are found by their type, `attributes` by their name. Other objects are looked up in `store`, a
-    `ContextStore`. `tool_arguments` maps tool names to arguments that replace the model's, in this run and its
-    sub-agents (see `agentscope_rx.tools.argument_wrappers`); it is read-only.
-    A context is never saved, and is not part of an event's JSON.
+    `values` are found by their type, a base class or a protocol of it; `attributes` by their name. Other objects are
+    looked up in `store`, a `ContextStore`. If several values match, `get` and `require` raise `ContextError`: choose
+    one with `put(value, as_=T)`, or use keys. A context is never saved, and is not part of an event's JSON.
+
+    `tool_arguments` maps tool names to arguments that replace the model's, in this run and its sub-agents; it is
+    read-only.
+
+    - **Precedence**: fixed presets, then these, then the model's values, then presets of the mode "default". The model
+      sees the parameter as usual, but need not send it.
+    - **Validation** takes place when the run begins. `InvalidInputError` names a tool that neither the agent nor a
+      sub-agent has, and an unknown or invalid argument. Tools of inactive groups count.
+    - **A tool that is replaced** during the run and no longer takes them is not called: the result is a
+      `ToolArgumentsError`.
+    - **Not shown**: messages, events and `ToolContext.call` have the model's values. Approval rules judge the final
+      arguments, but a person sees the model's. A suspended call's placeholder has the final ones.
     """
 
     __slots__ = ("_lock", "_store", "_values", "attributes", "session_id", "tool_arguments", "user_id")
@@ -437,7 +447,7 @@ class RuntimeContext:
         return found
 
     def missing(self, kind: type, key: str = "") -> ContextError:
-        """The error for a required value that is missing."""
+        """The error for a required value that is not there."""
         return ContextError(
             f"The RuntimeContext of this call holds no {named(kind, key)}. Give the call one: "
             f"context=RuntimeContext(...), or context.put(value{f', key={key!r}' if key else ''}).",

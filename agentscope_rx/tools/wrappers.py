@@ -84,7 +84,9 @@ def mapped(tools: object, function: Postprocess) -> Tools:
 def limited(tools: object, config: ExecutionConfig | None = None, **limits: object) -> Tools:
     """The tools with these deadlines and retries over their own, and with other limits of `Tool`, by name.
 
-    limited(tools, ExecutionConfig(timeout=10), max_concurrency=2, interruptible=False)
+    For example:
+
+        limited(tools, ExecutionConfig(timeout=10), max_concurrency=2, interruptible=False)
     """
     known = sorted(name for name in delegated() if name not in _NO_LIMITS)
     for name in limits:

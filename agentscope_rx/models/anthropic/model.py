@@ -87,6 +87,7 @@ class AnthropicChatModel(HttpChatModel):
             self.output_modes = WITH_NATIVE_OUTPUT
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """The request and the reader of its answer."""
         wanted = self.wants_stream(options)
         settings = self._settings
         body = format_request(self.model_name, messages, tools, options, settings, stream=wanted)

@@ -69,9 +69,11 @@ class DashScopeChatModel(HttpChatModel):
             self.output_modes = WITH_NATIVE_OUTPUT
 
     def wants_stream(self, options: GenerateOptions) -> bool:
+        """True if the answer is streamed: always with `enable_thinking=True`."""
         return self._settings.enable_thinking is True or super().wants_stream(options)
 
     def advice(self, error: ModelError) -> str | None:
+        """Advice on this error, which is appended to its message."""
         if isinstance(error, BadRequestError) and "url error" in str(error):
             return (
                 "(This model has the other endpoint. Give endpoint='multimodal' or endpoint='text'; "
@@ -80,6 +82,7 @@ class DashScopeChatModel(HttpChatModel):
         return None
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """The request and the reader of its answer."""
         stream = self.wants_stream(options)
         turns = sendable_turns(messages)
         kind = kind_of(self.model_name, media=has_media(turns)) if self._kind == "auto" else self._kind

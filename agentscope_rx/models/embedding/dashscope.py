@@ -34,11 +34,12 @@ _MULTIMODAL = re.compile(r"multimodal|vision|-vl-")
 
 
 class DashScopeEmbeddingModel(HttpEmbeddingModel):
-    """Vectors of texts; multimodal models embed images and videos, too.
+    """Vectors of texts; multimodal models embed images and videos, too. Local files are read.
 
-    A text model is told the role of the texts (`text_type`), unless one `text_type` is given for all. `api_key`,
-    `base_url` and `workspace` as for `DashScopeChatModel`. `endpoint` is derived from the model's name, or text. The
-    default `batch_size` is the vendor's maximum: 25 texts for v1 and v2, 10 for later models, 1 input multimodal.
+    A text model is told the role of the texts (`text_type` is `query` or `document`), unless one `text_type` is given
+    for all. `api_key`, `base_url` and `workspace` as for `DashScopeChatModel`. `endpoint` is derived from the model's
+    name, or text. The default `batch_size` is the vendor's maximum: 25 texts for v1 and v2, 10 for later models, 1
+    input multimodal.
     """
 
     provider = "dashscope"
@@ -91,6 +92,7 @@ class DashScopeEmbeddingModel(HttpEmbeddingModel):
         )
 
     def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
+        """The path and the body of one request."""
         return self._request(batch, "document")
 
     def _request(self, batch: Sequence[EmbeddingInput], role: EmbeddingRole) -> HttpRequest:
@@ -108,6 +110,7 @@ class DashScopeEmbeddingModel(HttpEmbeddingModel):
         )
 
     def read(self, answer: JsonObject) -> Embeddings:
+        """The vectors in an answer."""
         output = object_in(answer, "output") or {}
         usage = object_in(answer, "usage") or {}
         tokens = integer(usage, "total_tokens") or sum(

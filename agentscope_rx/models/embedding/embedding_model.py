@@ -44,9 +44,10 @@ class Embeddings:
 class EmbeddingModel(ABC):
     """An embedding model. Subclass it and implement `do_embed`; users call `embed`.
 
-    A model that embeds search queries differently from documents implements `do_embed_queries`, too.
+        batches of batch_size, at most max_concurrency at once, each: defer(do_embed) |> timeout |> retry
 
-    `batch_size` is the number of inputs in one request, `max_concurrency` the number of requests at once.
+    `batch_size` is the number of inputs in one request, `max_concurrency` the number of requests at once. A model that
+    embeds search queries differently from documents implements `do_embed_queries`, too.
     """
 
     provider: str = "custom"
@@ -75,7 +76,7 @@ class EmbeddingModel(ABC):
         """
 
     def do_embed_queries(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        """As `do_embed`, for search queries. By default they are embedded like documents.
+        """Like `do_embed`, for search queries. By default they are embedded like documents.
 
         Signals: the vectors of the batch; one `ModelError`.
         Cancels: the request.
@@ -90,12 +91,13 @@ class EmbeddingModel(ABC):
     def embed(
         self, inputs: EmbeddingInput | Sequence[EmbeddingInput], *, role: EmbeddingRole = "document"
     ) -> Flow[Embeddings]:
-        """The vectors of these inputs. Invalid inputs are refused before any request is sent.
+        """The vectors of these inputs: a text, a block, or a list of them.
 
-        `role` is "query" for what is searched for, "document" for everything else.
+        `role` is "query" for a search, "document" for everything else. Blank texts, and media for a text model, are
+        refused before any request is sent.
 
-        Signals: one value, then completion; `InvalidInputError`; the first `ModelError` of a batch after its last
-        attempt. There are vectors for all inputs or for none.
+        Signals: one `Embeddings`, then completion; `InvalidInputError`; the first `ModelError` of a batch after its
+        last attempt. There are vectors for all inputs or for none.
         Cancels: the requests in progress, the waits before others.
         """
         check_role(role)

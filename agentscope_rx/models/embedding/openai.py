@@ -46,6 +46,7 @@ class OpenAIEmbeddingModel(HttpEmbeddingModel):
         self.dimensions = dimensions
 
     def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
+        """The path and the body of one request."""
         body: dict[str, object] = {
             "input": [text_of(each, self) for each in batch],
             "model": self.model_name,
@@ -56,5 +57,6 @@ class OpenAIEmbeddingModel(HttpEmbeddingModel):
         return HttpRequest(self._endpoint.url, encode_json(body).encode("utf-8", "replace"), self._endpoint.headers)
 
     def read(self, answer: JsonObject) -> Embeddings:
+        """The vectors in an answer."""
         usage = object_in(answer, "usage") or {}
         return Embeddings(vectors_in(objects_in(answer, "data"), "index"), integer(usage, "total_tokens"))

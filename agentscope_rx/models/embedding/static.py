@@ -23,7 +23,12 @@ _loading = new_lock()
 
 
 class StaticEmbeddingModel(EmbeddingModel):
-    """Vectors of length 1; a text without a known word has a vector of zeros."""
+    """Vectors of English texts by WordLlama, in this process; its package includes the weights. Extra `[embeddings]`.
+
+    `dimensions` are 64, 128 or 256. A vector has length 1 and represents the topic of a text, not its statements; a
+    text without a known word has a vector of zeros. A text of 1,000 characters takes 0.3 ms on one core. The model
+    takes 80 MB with its package, and is loaded once per process, on a worker, at first use.
+    """
 
     provider = "wordllama"
 

@@ -89,6 +89,7 @@ class GeminiChatModel(HttpChatModel):
         return on_worker(token).pipe(concat_map(lambda given: ask(messages, tools, _signed(options, given))))
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """The request and the reader of its answer."""
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, self._settings)
         path, query = (":streamGenerateContent", {"alt": "sse"}) if wanted else (":generateContent", {})

@@ -60,6 +60,7 @@ class OllamaChatModel(HttpChatModel):
             self.output_modes = WITH_NATIVE_OUTPUT
 
     def advice(self, error: ModelError) -> str | None:
+        """Advice on this error, which is appended to its message: `ollama pull`, `ollama serve`."""
         if isinstance(error, NotFoundError) and "model" in str(error):
             return f"(The server does not have this model. Get it with: ollama pull {self.model_name})"
         if isinstance(error, ModelConnectionError) and str(error).startswith("No connection"):
@@ -67,6 +68,7 @@ class OllamaChatModel(HttpChatModel):
         return None
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """The request and the reader of its answer."""
         wanted = self.wants_stream(options)
         wire = format_turns(sendable_turns(messages))
         body = format_request(self.model_name, wire, tools, options, self._settings, stream=wanted)

@@ -62,6 +62,7 @@ class OpenAIChatModel(HttpChatModel):
             self.output_modes = WITH_NATIVE_OUTPUT
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """The request and the reader of its answer."""
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, stream=wanted, profile=self.profile)
         request = self.post(body, options)
@@ -69,6 +70,7 @@ class OpenAIChatModel(HttpChatModel):
         return Exchange(request, parser, streams=bool(body.get("stream")), until=DONE)
 
     def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
+        """A call that the server could not read, as an unreadable call in place of the error; None for other errors."""
         return refused_call(error, messages, tools)
 
 

@@ -36,10 +36,16 @@ _PATH = "/services/aigc/multimodal-generation/generation"
 
 
 class DashScopeTTSModel(TTSModel):
-    """`language` is a name such as "English"; `parameters` are sent unchanged (sample_rate, volume, ...).
+    """Qwen's voices over HTTP; the audio is streamed.
 
-    With `stream=False` the vendor answers with an address. `fetch=True` downloads the audio from it: from public
-    addresses only, without a proxy, up to 50 MiB. By default no address but `base_url` is contacted.
+    | request               | audio                                   |
+    |-----------------------|-----------------------------------------|
+    | streamed, the default | PCM of each event, 24 kHz, 16 bit, mono |
+    | `stream=False`        | a WAV, or its address                   |
+
+    `language` is a name such as "English"; `parameters` are sent unchanged (sample_rate, volume, ...). `fetch=True`
+    downloads the audio from its address: without the key, from public addresses only, without a proxy or redirects, up
+    to 50 MiB. By default no address but `base_url` is contacted.
     """
 
     provider = "dashscope"

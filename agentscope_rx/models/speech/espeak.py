@@ -27,7 +27,11 @@ END_SECONDS = 5.0
 
 
 class EspeakTTSModel(TTSModel):
-    """`voice` is a language or a voice (see `espeak-ng --voices`), `speed` is in words per minute, `pitch` 0 to 99."""
+    """eSpeak NG on this machine, a process for each sentence; 100 languages, no network.
+
+    Install the program: `apt install espeak-ng`, `brew install espeak-ng`. `voice` is a language or a voice (see
+    `espeak-ng --voices`), `speed` is in words per minute, `pitch` 0 to 99. Each sentence is one WAV.
+    """
 
     provider = "espeak"
 

@@ -30,10 +30,11 @@ _STREAMS = frozenset(("pcm", "mp3"))
 
 
 class OpenAITTSModel(TTSModel):
-    """`pcm` (24 kHz, 16 bit, mono) and `mp3` are streamed in chunks; other formats arrive sentence by sentence.
+    """OpenAI's voices, and servers with the same API. `pcm` (24 kHz, 16 bit, mono) and `mp3` are streamed in chunks.
 
-    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself requires a
-    key. `instructions` describe how to speak, if the model supports it; `speed` is 0.25 to 4.
+    Other formats arrive sentence by sentence. `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL
+    when not given; only OpenAI itself requires a key. `instructions` describe how to speak, if the model supports it;
+    `speed` is 0.25 to 4.
     """
 
     provider = "openai"

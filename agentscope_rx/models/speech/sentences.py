@@ -27,7 +27,7 @@ _MARKS = re.compile(r"^\s*(#{1,6}|[-*+>])\s+|[*`|]+|\b__|__\b", re.M)
 
 
 class Sentences:
-    """The sentences of one text."""
+    """Splits streamed text into sentences. The result does not depend on how the text was cut."""
 
     __slots__ = ("_buffer", "_longest")
 

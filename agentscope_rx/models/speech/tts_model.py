@@ -29,7 +29,11 @@ from agentscope_rx.reactive import (
 
 
 class TTSModel(ABC):
-    """A text-to-speech model. Subclass it and implement `do_synthesize`; users call `synthesize`."""
+    """A text-to-speech model. Subclass it and implement `do_synthesize`; users call `synthesize`.
+
+    An attempt is repeated only while nothing of its sentence has been emitted. Deadlines and retries are those of
+    `execution_config`.
+    """
 
     provider: str = "custom"
 

@@ -38,6 +38,7 @@ class FlatRule:
     tokens: int
 
     def of(self, source: Source) -> int:
+        """The tokens of the picture in this source."""
         return self.tokens
 
 
@@ -52,6 +53,7 @@ class TileRule:
     unknown: Size = (1024, 1024)
 
     def of(self, source: Source) -> int:
+        """The tokens of the picture in this source."""
         width, height = _scaled(*(size_of(source) or self.unknown), fit=self.fit)
         factor = min(1.0, self.shorter / min(width, height))
         return self.base + self.tile * ceil(width * factor / 512) * ceil(height * factor / 512)
@@ -66,6 +68,7 @@ class CropRule:
     unknown: Size = (1024, 1024)
 
     def of(self, source: Source) -> int:
+        """The tokens of the picture in this source."""
         width, height = size_of(source) or self.unknown
         if width <= self.small and height <= self.small:
             return self.tokens
@@ -84,6 +87,7 @@ class PatchRule:
     unknown: Size = (1024, 1024)
 
     def of(self, source: Source) -> int:
+        """The tokens of the picture in this source."""
         width, height = size_of(source) or self.unknown
         patches = ceil(width / self.patch) * ceil(height / self.patch)
         return ceil(min(patches, self.most) * self.factor) + self.extra
@@ -99,6 +103,7 @@ class AreaRule:
     unknown: Size = (1024, 1024)
 
     def of(self, source: Source) -> int:
+        """The tokens of the picture in this source."""
         width, height = _scaled(*(size_of(source) or self.unknown), fit=self.fit)
         return min(self.most, ceil(width * height / self.pixels))
 
@@ -108,7 +113,9 @@ class Costs:
     """A vendor's token costs of everything but text.
 
     `request`, `message`, `name`, `call`, `result` and `tool` are the overhead of each of these. `thinking` is True if
-    earlier thinking is sent back. `audio`, `video` and `file` are flat, as their lengths are unknown.
+    earlier thinking is sent back. `picture` is a rule by the picture's size, which is read from its data; one at a web
+    address counts as 1024 x 1024. `audio`, `video` and `file` are flat, as their lengths are unknown. Change a rule
+    with `dataclasses.replace(OPENAI, picture=TileRule(70, 140))`.
     """
 
     request: int = 3

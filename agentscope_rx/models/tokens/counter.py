@@ -1,12 +1,7 @@
 """`TokenCounter`: the port. `TextCounter`: counts messages and tools by a text counter and a vendor's costs.
 
 Each message object is counted once: its count is kept in a table with weak references. So counting a history again
-costs one look-up per message.
-
-`EstimatedTokens` needs no tokenizer: it counts by the kinds of characters. A token is about: a word of up to 9 letters
-with the space before it, two digits, three punctuation marks, or a line break with the indentation after it. In other
-scripts a character is a fraction of a token, by the table `_SCRIPTS`. The numbers are fitted to real tokenizers;
-`docs/guides/tokens-speech-embeddings.md` lists the errors.
+costs one look-up per message. The script table `_SCRIPTS` is fitted to real tokenizers.
 """
 
 from __future__ import annotations
@@ -75,7 +70,11 @@ class MessageCounts:
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts the input tokens of a request."""
+    """Counts the input tokens of a request. Any object with this `count` is one.
+
+    Anthropic and Gemini (Developer API) count by a request: `await asked_tokens(model, messages, tools)` of
+    `agentscope_rx.models.tokens.count_api`.
+    """
 
     def count(self, messages: Sequence[Msg], tools: Sequence[ToolSchema] = ()) -> int:
         """The tokens of these messages and tools together."""
@@ -85,7 +84,9 @@ class TokenCounter(Protocol):
 class TextCounter:
     """Counts messages and tools by a function that counts text, such as any tokenizer.
 
-    TextCounter(lambda text: len(tokenizer.encode(text)))
+    For example:
+
+        TextCounter(lambda text: len(tokenizer.encode(text)))
     """
 
     def __init__(self, count_text: Callable[[str], int], costs: Costs | None = None) -> None:
@@ -150,7 +151,27 @@ def estimated_tokens(text: str) -> int:
 
 
 class EstimatedTokens(TextCounter):
-    """Counts without a tokenizer. `scale` adjusts for a model with smaller tokens: 1.3 means 30 % more tokens."""
+    """Counts without a tokenizer. `scale` adjusts for a model with smaller tokens: 1.3 means 30 % more tokens.
+
+    A token is about a word of up to 9 letters with the space before it, two digits, three punctuation marks, or a line
+    break with its indentation. In other scripts a character is a fraction of a token (Han 0.85). Measured, estimate
+    divided by the real count:
+
+    | text                     | gpt-4o      | gpt-4       | Qwen        | Llama 2     |
+    |--------------------------|-------------|-------------|-------------|-------------|
+    | English prose, Markdown  | 1.04 - 1.07 | 1.03 - 1.07 | 0.98 - 1.06 | 0.83 - 0.92 |
+    | Python, HTML             | 1.03 - 1.09 | 1.04 - 1.10 | 1.01 - 1.10 | 0.86 - 0.87 |
+    | JSON                     | 1.05 - 1.07 | 1.06 - 1.11 | 0.99 - 1.01 | 0.80 - 0.97 |
+    | Chinese                  | 1.12        | 0.84        | 1.20        | 0.63        |
+    | Japanese, Korean         | 1.03 - 1.14 | 0.69 - 0.80 | 1.06 - 1.25 | 0.42 - 0.72 |
+    | German, French           | 0.78 - 1.03 | 0.67 - 0.86 | 0.67 - 0.86 | 0.70 - 0.81 |
+    | Russian, Arabic          | 0.92 - 1.35 | 0.46 - 0.75 | 0.87 - 1.13 | 0.37 - 0.96 |
+    | Hindi                    | 1.47        | 0.43        | 0.46        | 0.39        |
+    | numbers, hexadecimal ids | 1.05 - 1.19 | 1.05 - 1.19 | 0.53 - 0.70 | 0.53 - 0.68 |
+
+    It suits today's large vocabularies; for older or smaller ones set `scale`, or use a tokenizer. It processes 10 to
+    20 million characters a second.
+    """
 
     def __init__(self, costs: Costs | None = None, *, scale: float = 1.0) -> None:
         if not 0.1 <= scale <= 10:

@@ -88,6 +88,7 @@ class FallbackModel(ChatModel):
 
     @property
     def model_names(self) -> Sequence[str]:
+        """The names of all models that may answer."""
         return tuple(name for model in self.models for name in model.model_names)
 
     @property

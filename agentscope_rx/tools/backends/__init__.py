@@ -1,7 +1,9 @@
-"""Where an agent's files are and its commands run: this system, or a sandbox on it. Not imported by `agentscope_rx`.
+"""Where an agent's files are and its commands run: this system, or a sandbox on it.
 
-backend = BubblewrapBackend("project", limits=Limits(memory=1 << 30, processes=64))
-toolkit = Toolkit([FileTools(backend=backend), ShellTool(backend=backend, allow_any=True)])
+Give one backend to all tools of a folder. `agentscope_rx` itself does not import this package.
+
+    backend = BubblewrapBackend("project", limits=Limits(memory=1 << 30, processes=64))
+    toolkit = Toolkit([FileTools(backend=backend), ShellTool(backend=backend, allow_any=True)])
 """
 
 from agentscope_rx.tools.backends.backend import ISOLATION, Backend, Guarantee

@@ -29,7 +29,7 @@ from agentscope_rx.tools.process.run import ProcessResult
 
 
 class Guarantee(StrEnum):
-    """What a backend can promise of a command, also of one that works against it.
+    """A promise of a backend about a command, also about one that works against it.
 
     None covers processes that another program of the system was asked to start, faults of the kernel, or a limit that
     is not set.
@@ -86,7 +86,11 @@ ISOLATION = frozenset(
 
 
 class Backend(ABC):
-    """A workspace, and a place to run commands in it. `limits` are those of a command that is given no others."""
+    """A workspace, and a place to run commands in it. `limits` are those of a command that is given no others.
+
+    For a backend of your own, implement `guarantees` and `run`. If its files are not on this system (a container,
+    another machine), give it a `Workspace` of its own kind: a subclass that overrides `resolve` and `folder`.
+    """
 
     def __init__(self, workspace: Workspace | str | os.PathLike[str], limits: Limits) -> None:
         if not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -127,7 +131,7 @@ class Backend(ABC):
 
     @property
     def notice(self) -> str:
-        """What a model should know of this place, for the descriptions of tools; empty for an ordinary one."""
+        """Facts about this place for the descriptions of tools, which a model reads; empty for an ordinary one."""
         return ""
 
     @property

@@ -1,7 +1,9 @@
-"""`FileTools`: the files of a `Workspace` as tools. Not imported by `agentscope_rx` itself.
+"""The files of a `Workspace` as tools: `FileTools`.
 
-workspace = Workspace("project")
-toolkit = Toolkit([FileTools(workspace)])
+`agentscope_rx` itself does not import this package.
+
+    workspace = Workspace("project")
+    toolkit = Toolkit([FileTools(workspace)])
 """
 
 from agentscope_rx.tools.files.files import FileTools

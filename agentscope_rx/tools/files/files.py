@@ -64,8 +64,28 @@ class HasWorkspace(Protocol):
 class FileTools:
     """Tools for the files of one workspace. `read_only=True` leaves out the tools that write.
 
-    `requires_approval` lists the tools whose calls need approval; True means every tool that writes. `backend` takes
-    the place of the workspace, which is then the backend's.
+    | tool | arguments | result |
+    |---|---|---|
+    | `read_file` | `path`, `offset=1`, `limit=2000` | numbered lines and the next `offset`; an image for a picture |
+    | `list_directory` | `path="."` | names with sizes, sorted, at most 500 |
+    | `glob` | `pattern`, `path="."` | matching paths, sorted, at most 500 in 10 s |
+    | `grep` | `pattern`, `path="."`, `glob`, `ignore_case`, `context` | `path:line: text`, at most 200 in 10 s |
+    | `write_file` | `path`, `content` | makes folders as needed; keeps mode, encoding and line ends |
+    | `edit_file` | `path`, `old_string`, `new_string`, `replace_all` | the change as a diff, or where the text occurs |
+    | `move_file`, `delete_file` | `path`, `target` | need approval, unless `requires_approval=False` |
+
+    `requires_approval=True` means every tool that writes; a list of names, those tools. `backend` takes the place of
+    the workspace, which is then the backend's.
+
+    - **No tool inserts at a line number**: numbers are wrong after the first of two edits. `edit_file` finds its place
+      by the text, which must occur exactly once.
+    - **Writes are atomic**: a file is written under another name, then renamed, which breaks a hard link. Edits of one
+      file wait for each other in this process. A write of another process meanwhile is detected, and nothing is
+      changed.
+    - **Bounds**: an answer has at most 50,000 characters. A search examines at most 50,000 files and 50,000 folders.
+      Regular expressions run in a child process with 10 s and 1 GiB, because Python's `re` cannot be interrupted.
+    - **A refusal** is a `WorkspaceError`, a result of kind `failed` with the reason; its `reason` is one word for
+      programs.
     """
 
     def __init__(

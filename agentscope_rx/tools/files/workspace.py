@@ -66,11 +66,26 @@ class FileEntry:
 
 
 class Workspace:
-    """The folder `root`. If it is a link, the link is followed once, when the workspace is made.
+    r"""A folder that no path leads out of. `root` may be a link, which is followed once, when the workspace is made.
 
     `max_read` and `max_write` bound one file, `max_total` all writes through this object together, in bytes.
-    `hidden=True` includes names that begin with a dot in listings and searches. `deny` lists patterns of denied paths
-    (see `DenyList`). `portable=False` allows names that are special on other operating systems only.
+    `hidden=True` includes names that begin with a dot in listings and searches. `deny` lists patterns of denied paths,
+    with everything below them; one without a slash holds at any depth. It replaces `DENIED`: begin a list of your own
+    with `*DENIED`. `follow_symlinks=True` follows links that stay inside. `portable=False` allows names that are
+    special on other operating systems only.
+
+    | path | what happens |
+    |---|---|
+    | `..`, absolute paths, `~`, drive letters, `\`, NUL, control characters | refused by its text |
+    | device names, streams, short names and trailing dots of Windows | refused on every system, if `portable` |
+    | a link, or a path through one | not followed: each part is opened relative to the one before |
+    | the root, replaced by a link or another folder | detected; nothing is done |
+    | pipes, sockets, devices | refused, and never waited for |
+    | `.GIT`, `.ｇｉｔ`, `.g<zero width>it` for `.git` | denied alike |
+
+    Not protected: hard links to files outside, and mounts within the root, which are part of the folder; on Windows,
+    which has no `openat`, a link that is swapped in between check and use; what a model writes into files that other
+    programs execute (`conftest.py`, `Makefile`).
     """
 
     def __init__(

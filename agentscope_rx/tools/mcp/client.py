@@ -69,13 +69,37 @@ class ToolListListener(Protocol):
 
 
 class McpClient:
-    """A client of one MCP server, with at most one connection at a time.
+    """A client of one MCP server, with at most one connection at a time. Several toolkits may share it.
 
-    `connect_timeout` (seconds) bounds connecting and every request except calls, which have their tools' timeouts.
-    After a lost connection the next call connects again, as `reconnect` allows. `on_elicitation` answers the server's
-    questions at once; without it they suspend the call (see `answer`). `sampling` is a model that the server may use,
-    `roots` are the folders that it may work in. `mode` is the protocol: "auto", or "legacy" for servers that ask
-    questions during a call.
+        client = McpClient(McpStdio("uvx", ["mcp-server-time"]))
+        toolkit.register_mcp(client).run()              # connects, lists, registers
+        agent.call("What time is it in Tokyo?").run()   # the same connection, from any loop
+        client.close().run()
+
+    | argument           | sets                                                                                     |
+    |--------------------|------------------------------------------------------------------------------------------|
+    | `name`             | the server's name; by default its program or host, so two servers of `uvx` need names    |
+    | `connect_timeout`  | seconds for connecting and for every request but calls, which have their tools' timeouts |
+    | `reconnect`        | the attempts to connect again after a lost connection: a `RetryPolicy`, 4 by default     |
+    | `on_elicitation`   | answers the server's questions at once; without it they suspend the call (see `answer`)  |
+    | `question_timeout` | how long a question stays open (10 minutes)                                              |
+    | `sampling`         | a model that the server may use                                                          |
+    | `roots`            | the folders that the server may work in                                                  |
+    | `mode`             | "auto", or "legacy" for servers that ask questions during a call in the older way        |
+
+    The connection lives on the library's loop. So it outlives each `run()` and each `asyncio.run()`, and servers do not
+    affect each other.
+
+    | event | effect |
+    |---|---|
+    | the server ends during a call | the call fails, with the way the server ended and its last output |
+    | the next call | connects again |
+    | a connection fails or is late | `McpConnectionError`; the first connection has one attempt |
+    | `close()` | current and later calls fail with `McpClosedError` |
+    | nothing refers to the client, or the program ends | it is closed; processes that do not end are killed |
+
+    On stdio in mode "legacy" a question does not name its call: all calls of one run wait, and with calls of several
+    runs the server gets an error.
     """
 
     def __init__(
@@ -174,10 +198,16 @@ class McpClient:
     def answer(
         self, placeholder: ToolResultBlock, content: Mapping[str, object] | None = None, *, action: Action = "accept"
     ) -> None:
-        """Answer the question of a suspended call, which continues when it is run again, as by `agent.call()`.
+        """Answer the question of a suspended call, which continues when it runs again, as by `agent.call()`.
 
-        `placeholder` is the call's result of kind `suspended`, from the reply. `InvalidInputError` if the content does
-        not fit the question's schema. May be called from any thread, also in another process than that of the question.
+            reply = agent.call("Book a table").run()
+            client.answer(reply.tool_results[0], {"people": 4})       # or action="decline"
+            reply = agent.call().run()
+
+        `placeholder` is the call's result of kind `suspended`, from the reply: `text` has the question, its metadata
+        the form's schema. `InvalidInputError` if the content does not fit that schema. Call it from any thread. Later
+        than `question_timeout`, or in another process, the call is made again, and the answer is given when the server
+        asks the same question: keep the reply (`to_json()`).
         """
         answer = answer_to(placeholder, self.name, action, content or {})
         self._answers[(placeholder.id, placeholder.name)] = answer

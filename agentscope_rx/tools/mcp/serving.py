@@ -88,9 +88,9 @@ def mcp_server(
     instructions: str | None = None,
     context: RuntimeContext | None = None,
 ) -> Server[Any]:
-    """A server object of the SDK over this toolkit, to be run in any way of the SDK.
+    """A server object of the SDK over this toolkit, for any transport of the SDK.
 
-    Each call gets `context`, since there is no agent to provide one.
+    Each call gets `context`, because there is no agent to provide one.
     """
     served = _Served(toolkit, context)
     return Server(name, instructions=instructions, on_list_tools=served.list_tools, on_call_tool=served.call_tool)
@@ -109,9 +109,14 @@ def mcp_app(
 ) -> Starlette:
     """An ASGI application that serves this toolkit by streamable HTTP at `path`. Its lifespan has to run.
 
-    With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
-    `guard` has the host names of the application (`host` is added, unless it is all addresses) and the limits of
-    requests; without a guard the requests a minute are not limited.
+    Clients get the schemas of the available tools, progress, results with images, errors as `isError`, and may cancel.
+    The client confirms a call that needs approval; one that cannot ask gets a refusal. A suspended call is an error,
+    because a client cannot answer it.
+
+    With a `token` requests need `Authorization: Bearer <token>`. Without one only clients on this machine are answered,
+    under the names `localhost`, `127.0.0.1`, `[::1]` and `host`, and no web pages of other origins. `guard` has further
+    host names and origins, the size of a body (10 MiB) and the open requests of a client (32); without a guard the
+    requests a minute are not limited.
     """
     guard = guard or GuardOptions(client_requests_per_minute=None)
     if host not in (*LOOPBACK_HOSTS, "::1", "0.0.0.0", "::", ""):  # noqa: S104 - not bound: compared with

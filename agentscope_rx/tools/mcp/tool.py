@@ -37,7 +37,14 @@ McpApproval = bool | Callable[["McpTool"], bool | Callable[[Mapping[str, Any]], 
 
 
 class McpTool(Tool):
-    """One tool of one server. `remote_name` is its name there."""
+    """One tool of one server. `remote_name` is its name there; letters that models do not accept become `_`.
+
+    The schema stays as the server wrote it, and arguments are checked against it before anything is sent. Results are
+    text, images, audio and embedded resources; structured content is in `result.metadata["structured"]`. `isError` is a
+    result of kind `failed`. Addresses and file names from a server are text for the model; nothing reads them. Progress
+    becomes chunks of the call and resets its idle deadline. `hints` are the server's claims about the tool, from which
+    `read_only` and `idempotent` come: an untrusted server may claim anything.
+    """
 
     def __init__(self, client: McpClient, listed: Listed) -> None:
         self.client = client

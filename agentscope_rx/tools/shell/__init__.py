@@ -1,7 +1,9 @@
-"""Commands and Python in a workspace. Not imported by `agentscope_rx` itself.
+"""Commands and Python in a workspace.
 
-workspace = Workspace("project")
-toolkit = Toolkit([ShellTool(workspace, allow=["git status", "git log *"]), PythonTool(workspace, allow=True)])
+`agentscope_rx` itself does not import this package.
+
+    workspace = Workspace("project")
+    toolkit = Toolkit([ShellTool(workspace, allow=["git status", "git log *"]), PythonTool(workspace, allow=True)])
 """
 
 from agentscope_rx.tools.shell.allowlist import Rule

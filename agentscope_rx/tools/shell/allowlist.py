@@ -68,10 +68,32 @@ _EXAMPLE = {"git": "log", "docker": "ps", "npm": "test", "cargo": "check", "go":
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Allows the commands whose arguments match `pattern`.
+    """Allows the commands whose arguments match `pattern`, word by word.
+
+    | rule                | allows                                           |
+    |---------------------|--------------------------------------------------|
+    | `git status`        | exactly this                                     |
+    | `git log *`         | this, and any arguments after it                 |
+    | `git show * --stat` | `*` in the middle is one argument                |
+    | `pytest tests/*.py` | `*` within an argument is any text without a `/` |
 
     With `options`, no other options may be given (`-l`, `--format`, `-[0-9]`). `deny` are patterns of arguments that
-    may not be given. `paths` refuses arguments that are paths out of the workspace, or denied in it.
+    may not be given; a program may have other spellings for them, so prefer `options`. `paths` refuses arguments that
+    are paths out of the workspace, or denied in it.
+
+    `options` are compared with the words of a command as its program reads them:
+
+    | program reads        | admitted, if `-l`, `-a`, `--sort` are listed   | refused, though the program knows it |
+    |----------------------|------------------------------------------------|--------------------------------------|
+    | letters (`ls`)       | `-l`, `-la`, `--sort`, `--sort=x`, `--`        | `-lR`, `--so`; `-R` behind `--`      |
+    | whole words (`find`) | `-l`, `--sort`, `--sort=x`                     | `-la`, `--`                          |
+    | a first word (`tar`) | `la x`, `-la x`                                | `lR x`                               |
+    | every word (`ps`)    | `-l`, `-a`                                     | `la`, `x`                            |
+    | not known            | as whole words; `+x` and `@x` are options, too | all of these                         |
+
+    No word counts as the value of the option before it, and none is exempt behind `--`: only the program knows which
+    options take values. Write a value or a file that begins with a dash as `--name=-x` or `./-x`. A list that would
+    promise nothing is a `ConfigurationError`.
     """
 
     pattern: str
@@ -109,7 +131,7 @@ class Rule:
 
     @property
     def runs_any(self) -> str | None:
-        """The reason why this rule is known to let a model run any program; None if no reason is known."""
+        """The known reason why this rule lets a model run any program; None if no reason is known."""
         listed = self.options is not None and named(self._tokens)[0] in BY_OPTIONS
         return None if listed or not self._is_open else runs_any(self._tokens)
 
@@ -128,8 +150,8 @@ class Rule:
     def occurs_in(self, words: tuple[str, ...]) -> bool:
         """True if the words may call the rule's program in this way: for rules that deny.
 
-        Read as widely as a word may be meant: by the program's name alone, in any case, behind other programs (`env`,
-        `sudo`, `xargs`), and with options, and their values, before the words of the pattern.
+        It reads widely: by the program's name alone, in any case, behind other programs (`env`, `sudo`, `xargs`), and
+        with options, and their values, before the words of the pattern.
         """
         program, *rest = self._tokens
         name = _name_of(program)

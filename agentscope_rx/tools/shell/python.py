@@ -38,12 +38,15 @@ exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})
 
 
 class PythonTool:
-    """The tool `run_python`. It is not a sandbox by itself (see above), so `allow=True` is required.
+    """The tool `run_python`. By default it is not a sandbox, so `allow=True` is required.
 
-    Each call needs approval unless `requires_approval=False`. It runs in a folder, or in a `backend`, whose guarantees
-    are the tool's; `memory` is in bytes. `timeout`, `max_output` and `memory` default to the limits of the backend, and
-    the size of a file is bounded by `max_write` of the workspace, if the backend has no limit. `namespace` is as for
-    `LocalBackend`.
+    The code can do what your user can, files and network included. In a `BubblewrapBackend` it runs in a sandbox;
+    `allow=True` is required all the same. Each call needs approval unless `requires_approval=False`.
+
+    It runs in a folder, or in a `backend`, whose guarantees are the tool's; `memory` is in bytes (1 GiB). `timeout`,
+    `max_output` and `memory` default to the limits of the backend. Without such a limit, `max_write` of the workspace
+    bounds the size of a file. The code gets neither the environment of this process nor its modules. `namespace` is as
+    for `LocalBackend`.
     """
 
     def __init__(

@@ -44,13 +44,23 @@ _SHELLS = ("bash", "sh")
 class ShellTool:
     """The tool `run_command`, for the commands in `allow`, and those in `ask` after approval.
 
+        ShellTool(workspace, allow=["git status", "git log *", Rule("ls *", options=("-l", "-a"))])
+
+    Without `allow` or `ask` it is a `ConfigurationError`. No shell starts: the command is split into words (quotes and
+    backslashes as in `sh`), which must match a rule. Syntax of a shell is denied with the reason (`CommandDeniedError`,
+    kind `rejected`). Rules protect which program runs with which words. They are no sandbox: a program that runs can do
+    what its user can.
+
     `path` lists the folders to search programs in; the default are the absolute folders of PATH outside of the
     workspace. `timeout` (seconds) and `max_output` (bytes) bound each run, by default as the backend does. The
-    environment is `env` and a few harmless variables, without others of this process; HOME is an empty folder.
+    environment is `env` and a few harmless variables, without others of this process; HOME is an empty folder. The
+    result is the output, both streams in order and cut in the middle, and the exit code, which is also in `metadata`.
 
-    Commands run in a folder of this system, as with `LocalBackend`, for which `namespace` is, or in a `backend`, whose
-    guarantees are the tool's. `allow_any=True` runs any command in a shell, in place of `allow` and `ask`, and needs a
-    backend with the guarantees of `ISOLATION`.
+    Commands run in a folder of this system, as with `LocalBackend`, or in a `backend`, whose guarantees are the tool's.
+    `namespace` is as for `LocalBackend`. `allow_any=True` runs any command in a shell, in place of `allow` and `ask`.
+    It needs a backend with the guarantees of `ISOLATION`:
+
+        ShellTool(backend=BubblewrapBackend("project"), allow_any=True)
     """
 
     def __init__(

@@ -63,6 +63,7 @@ class OpenAIResponsesModel(HttpChatModel):
             self.output_modes = WITH_NATIVE_OUTPUT
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """The request and the reader of its answer."""
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, stream=wanted, settings=self._settings)
         request = self.post(body, options)
