@@ -7,9 +7,7 @@ from functools import cache
 import pytest
 
 from benchmarks.knowledge.questions import Expected, Question, bare, questions_of
-from benchmarks.knowledge.sources import COLLECTIONS, LAWS, ROOT
-
-DOCS = ROOT / "docs"
+from benchmarks.knowledge.sources import COLLECTIONS, DOCS, LAWS
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
@@ -39,7 +37,7 @@ def test_expected_phrases_are_on_their_pages():
         for expected in question.expected
         if bare(expected.phrase) not in _page(expected.document)
     ]
-    assert not gone, "These pages have changed: choose other phrases in benchmarks/knowledge/collections/docs.toml."
+    assert not gone, "These phrases are not on their pages: see benchmarks/knowledge/collections/docs.toml."
 
 
 def test_questions_do_not_quote_their_answers():
