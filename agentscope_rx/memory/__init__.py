@@ -1,4 +1,19 @@
-"""Memories: the port, one in this process, one in a database, and the part of a conversation that a request sends."""
+"""Memories: the conversation of an agent, in this process or in a database, and the part of it that a request sends.
+
+Three marks of messages have a meaning (`agentscope_rx.messages`):
+
+| mark | in memory | in requests | in a session |
+|---|---|---|---|
+| `HIDDEN` | kept, and shown with the conversation | never sent | saved |
+| `TRANSIENT` | until the run ends; of overlapping runs, until the last of them ends | sent | never saved |
+| `COMPRESSED` | kept | the summary takes its place; without a summary, the message is sent | saved |
+
+- A call and its results go together: if one of them is hidden or compressed, none is sent. As long as one call has no
+  result, all of them are sent, because the call still has to be settled. A transient call stays until its result is
+  transient, too.
+- A message that is given to `call`, `stream`, `enqueue` or `observe` loses its `COMPRESSED` mark, its summary and its
+  short forms, as it may come from a client. Only compactions, hooks and `agent.memory` set these.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,12 @@ from agentscope_rx.reactive import Flow, concat, concat_map, defer, flat_map_ite
 
 
 class Memory(ABC):
-    """Messages in the order in which they were added. Implementations can be called from several threads."""
+    """An agent's conversation: messages in the order in which they were added.
+
+    A subclass implements `add`, `get`, `replace`, `delete` and `clear`. The other methods work by these; override them
+    where the memory can do it in one step. Methods may be called from several threads. `testing.check_memory` checks
+    the laws.
+    """
 
     durable: bool = False
     """True if the memory itself keeps its messages: a session then holds the state of the conversation only."""

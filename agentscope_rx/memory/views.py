@@ -42,7 +42,17 @@ class View(NamedTuple):
 
 
 def sent(messages: Sequence[Msg]) -> Sequence[Msg]:
-    """The messages that a request sends: the same sequence if no mark and no short form says otherwise."""
+    """The messages that a request sends; the same sequence if there are no marks and no short forms.
+
+    | a message | in the request |
+    |---|---|
+    | hidden | left out |
+    | compressed, with a summary | left out; the summary comes first, behind the system messages |
+    | compressed, without a summary | sent |
+    | with short forms | sent in its short form |
+
+    A call and its results are left out together. As long as one call has no result, all of them are sent.
+    """
     return view_of(messages).messages if has_marks(messages) else messages
 
 

@@ -2,21 +2,12 @@
 
     system messages at the beginning | summary | messages that must be there, if they are older | the newest messages
 
-| law       |                                                                                                        |
-|-----------|--------------------------------------------------------------------------------------------------------|
-| fits      | the tokens of the view are at most `max_tokens`; `PromptTooLongError` if what must be there has more   |
-| needed    | the last user message, the newest group, and calls without a result with their group, are there        |
-| legal     | a result is never there without its call, nor a call without the results that it has                   |
-| begins    | the first message is a user's (or a summary, or system), if an earlier one is                          |
-| marks     | hidden and compressed messages are not there, a summary stands for the compressed (see `views`)        |
-| same      | if nothing has to go, it is the same sequence                                                          |
-
 A compaction goes first: it changes memory for good, and what it has left is what the window is cut from. The window
 changes one request, and memory not at all: with hooks that compact (see `Hook.compact`) it is the last resort, for what
 they could not make small enough. So let them act below `max_tokens`.
 
-The view is cut in steps, by the rule of `TruncatingModel`, so that prompt caches stay valid. The walk goes from the
-end and counts what is sent, each message once: the ten-thousandth turn costs as much as the first.
+The view is cut in steps, by the rule of `TruncatingModel`, so that prompt caches stay valid. The walk goes from the end
+and counts what is sent, each message once: the ten-thousandth turn costs as much as the first.
 """
 
 from __future__ import annotations
@@ -54,10 +45,21 @@ def window(
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """A view of at most `max_tokens` of messages; the system prompt and the tools of a request are not among them.
+    """A view of the newest messages, of at most `max_tokens`. It does not count the system prompt and the tools of a
+    request.
 
-    `counter` counts the tokens (default: an estimate). If messages are left out, at least the fraction `keep` of the
-    limit stays in use, as far as messages allow.
+    - fits: it has at most `max_tokens`; `PromptTooLongError` if what must be there has more
+    - has what is needed: the last user message, the newest messages that belong together, calls without a result, the
+      summary
+    - is legal: no result without its call, no call without the results that it has
+    - begins well: with a user's message, a summary or a system message, if there is one
+    - is steady: it is cut in steps: at least the fraction `keep` of the limit stays in use, so that prompt caches stay
+      valid
+    - is cheap: only what is sent is counted: the ten-thousandth turn costs as much as the first
+    - is the same sequence: if all messages fit
+
+    `counter` counts the tokens (default: an estimate). Memory is not changed. A compaction comes first: let it act
+    below `max_tokens`.
     """
 
     max_tokens: int

@@ -1,6 +1,7 @@
-"""Sessions: the port to saved state, and stores in this process, in files and on database servers.
+"""Sessions: saved state, in this process, in files, and on database servers.
 
-Those in databases are imported when they are first named; those on servers need an extra each.
+Stores in databases are imported when they are first named; those on servers need an extra each. Their differences are
+listed in the look-up page "What stores guarantee".
 """
 
 from __future__ import annotations

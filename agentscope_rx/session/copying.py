@@ -9,11 +9,10 @@ from agentscope_rx.session.session import Saved, Session
 
 
 def copy_session(key: str, source: Session, target: Session, *, to: str | None = None) -> Flow[str | None]:
-    """Copy all entries of a session into another store, or under the key `to`, in one save.
+    """Copy all entries of a session into another store, or under the key `to`, in one save. Nothing is replaced.
 
-    The copy holds what one `load_all` reads, exactly, but for the lease: a run in progress holds the original, and not
-    the copy. Nothing is replaced: the key must be free in the target. A `JsonSession` is the form to export to and to
-    import from: files of JSON that any program can read.
+    The copy is exact, but has no lease. A `JsonSession` is the form to export to and to import from: JSON files that
+    any program can read.
 
     Signals: the version of the copy once it is stored, None if there is nothing to copy; then completion.
     `SessionConflictError` if the target has a session of that key, and nothing is written.

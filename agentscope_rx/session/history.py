@@ -41,9 +41,28 @@ CHILD: Final = "child:"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A saved state that can be returned to. `stage` is "run" for the end of a run, else what the save was made for.
+    """A saved state of a conversation that can be returned to: `agent.load(session, key, at=checkpoint)`.
 
-    `run` is the id of the run that was saved, None for a save between runs. `messages` is the number of messages.
+    | field | |
+    |---|---|
+    | `id` | counts from 1 |
+    | `at` | the time of the save |
+    | `run` | the id of the run that was saved, None for a save between runs |
+    | `stage` | "run" for the end of a run, else what the save was made for, such as "save" |
+    | `parent` | the checkpoint that the save went on from |
+    | `messages` | the number of messages |
+
+    - It has the whole conversation: messages, pending calls, approvals, parts and sub-agents. A save that changes
+      nothing makes none.
+    - Going back changes the agent only. The session stays as it is until the next save, whose `parent` is the
+      checkpoint that was loaded. Later checkpoints stay, too.
+    - A record holds the state and no messages; messages that a save removes or replaces are kept in it. Going back
+      costs reading the log.
+    - The journal of tool calls is of the present: a call that had begun at the checkpoint is in doubt after going back,
+      or in a fork.
+    - One that does not exist, or was pruned, is a `CheckpointError`, which names those there are.
+    - `bind(..., history=False)` keeps no history and drops the one that is there; so does a save of messages or state
+      alone.
     """
 
     id: int

@@ -33,9 +33,21 @@ DEFAULT_ROOT = "~/.agentscope_rx/sessions"
 
 
 class JsonSession(Session):
-    """Keeps sessions in files below the folder `root`, which the first write creates; a leading `~` is expanded.
+    """Keeps sessions in files below the folder `root`, which the first write creates: one folder for each key.
 
-    A relative path is one below the working directory that there is now, also if that changes later.
+        ~/.agentscope_rx/sessions/
+            ann/                    the key; characters other than a-z, 0-9, - and _ are escaped
+                manifest.json       the content: each entry's file, size and digest
+                memory.1.jsonl      a list: one item on each line
+                state.7.json        a value
+                lock                held by the writer
+
+    A leading `~` is expanded. A relative path is below the working directory of now, also if that changes later.
+
+    - A crash leaves the previous save or this one, at whatever byte it happens.
+    - Readers take no lock. Writers of one session take turns, also across processes: a change that cannot begin for
+      `lock_timeout` seconds is a `SessionLockedError`. A lock ends with its process.
+    - Files belong to their owner only. Work on files is done on worker threads.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None, *, lock_timeout: float = LOCK_SECONDS) -> None:

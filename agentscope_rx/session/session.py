@@ -1,18 +1,4 @@
-"""The port to saved state: named entries under a key, each a JSON value or a list of them. Every method is a cold Flow.
-
-    session "ann"      "state"     {"version": 1, ...}           a value, replaced as a whole
-                       "memory"    [{...}, {...}, ...]           a list, saved in full, or from an index on (`ListTail`)
-
-| law                                                                                                         |
-|-------------------------------------------------------------------------------------------------------------|
-| Values come back as JSON: tuples as lists, keys of dicts as text.                                             |
-| Values are copied at subscription: later changes of a saved or loaded value do not reach the store.           |
-| One save is one step: all of its entries are stored, or none. One `load_all` is one step, too.                |
-| A session exists while it has an entry. Any text that is not blank is a key, and a name.                      |
-| Concurrent changes take place one after the other, in any order.                                              |
-| A session has a version, which each change replaces; a save that expects another version changes nothing.     |
-| The save of a tail costs what its items cost, however long the list is.                                        |
-"""
+"""The port to saved state: named entries under a key, each a JSON value or a list of them."""
 
 from __future__ import annotations
 
@@ -96,13 +82,35 @@ Items = Sequence[object] | ListTail
 
 
 class Session(ABC):
-    """A store for saved state. Implementations are thread-safe and keep the laws above.
+    """A store for saved state: under a key, named entries, each a JSON value or a list of them.
 
-    Two objects for the same state, such as two `JsonSession`s of one folder, are equal. A blank key or name, or a value
-    without a JSON form, is an error of the flow.
+    Every method is a cold Flow.
 
-    A subclass implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`, with the helpers in `entry`;
-    the other methods call these.
+        session "ann"      "state"     {"version": 1, ...}     a value, replaced as a whole
+                           "memory"    [{...}, {...}, ...]     a list, saved in full, or its tail only (`ListTail`)
+
+    The laws:
+
+    - **Values are JSON.** Tuples come back as lists, keys of dicts as text. A value without a JSON form is a
+      `SessionValueError` that names its place.
+    - **Values are copies.** They are encoded at subscription, and made anew by each load.
+    - **A save is atomic.** All of its entries are stored, or none. One `load_all` is one moment, too.
+    - **Names are free.** Any text that is not blank is a key and a name. A blank one is an `InvalidInputError`.
+    - **A session exists** while it has an entry.
+    - **Changes take turns.** Concurrent changes take place one after the other, in any order: await the first if the
+      order matters.
+    - **A session has a version.** Each change replaces it. A save that expects another version changes nothing.
+    - **A tail is cheap.** Its save costs what its items cost, however long the list is.
+    - **Writes complete.** A write that has begun runs to its end when its subscriber leaves. One that has not begun
+      does not begin.
+
+    Implementations are thread-safe. Two objects for the same state, such as two `JsonSession`s of one folder, are
+    equal.
+
+    A subclass implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`; the other methods call these.
+    `save_all` compares `expected` with the stored version in the same step as the write. A version is any text that
+    never stands for two states of one key, also after a deletion. `session.entry` has the helpers `encode` and
+    `decode`; `testing.check_session` checks the laws.
     """
 
     @abstractmethod
@@ -116,10 +124,9 @@ class Session(ABC):
     ) -> Flow[str | None]:
         """Replace these entries in one step, and leave the session's other entries as they are.
 
-        A list is given as all of its items, or as a `ListTail`. An item may be `Unchanging(value)`, which is stored as
-        the value. With `expected` the save happens
-        only if that is the session's version at that moment (None: if there is no session): compare and write are one
-        step for all writers of the store.
+        Give a list as all of its items, or as a `ListTail`. An item may be `Unchanging(value)`, which is stored as the
+        value. With `expected` the save happens only if that is the session's version at that moment (None: if there is
+        no session). Comparison and write are one step for all writers of the store.
 
         Signals: the new version once the entries are stored (None if no entry was given and there is no session), then
         completion. `SessionConflictError` if the version is another one, `SessionValueError` for a value without JSON.

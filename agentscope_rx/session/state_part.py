@@ -22,10 +22,29 @@ from agentscope_rx.errors import ConfigurationError
 
 
 class StatePart(Protocol):
-    """An object with these two methods.
+    """An object with state of its own that is saved and loaded with an agent's conversation.
 
-    Optional attributes: `state_version` (default 1) is the version of the form that `state` gives, and `state_name`
-    replaces the name that a hook or tool is saved under.
+        class Counter(Hook):
+            calls = 0
+
+            def state(self):
+                return {"calls": self.calls}
+
+            def load_state(self, value, version):
+                self.calls = value["calls"]
+
+    A hook, a tool, an object with `@tool` methods or an agent class with these two methods is a part by itself. Its
+    name is `hook:` or `tool:` and its class (a tool: its name), `agent` for an agent class; `state_name` replaces it.
+    Others are registered: `agent.register_state("counter", counter)`.
+
+    - `state_version` (default 1) is saved with the state. `load_state` gets the version that was saved, to migrate an
+      earlier one. A newer one is a `SavedStateError`.
+    - A load is all or nothing: if a part raises, the parts before it get back what they had, and the messages stay.
+    - A state without a JSON form is a `ConfigurationError` at registration, a `SessionValueError` at a save.
+    - A part that the session does not know gets the state that it had when it was registered. A state that no part
+      knows is kept, and saved again.
+    - A part belongs to the agent: its state is saved with the agent's own conversation only. An object that serves
+      several conversations keeps its state in `run.conversation.parts`, as plain JSON by name (`get`, `swap`).
     """
 
     def state(self) -> object:

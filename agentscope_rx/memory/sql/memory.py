@@ -63,15 +63,29 @@ class _Step(Generic[T]):
 class SqlMemory(Memory):
     """Keeps one conversation in a database: `SqlMemory("postgresql://user:password@host/database", "ann")`.
 
-    `get` emits what a request needs: the newest messages (`window` of them, or of its tokens), calls that wait, the
-    last user message and the summary. `read` streams all of it. A run of turn 10,001 selects the window once, and
-    nothing of what it has written itself. The database is a URL (PostgreSQL by asyncpg and SQLite by aiosqlite, unless
-    it names another asynchronous driver) or an `AsyncEngine`, whose settings are used for connections of its own;
-    memories of one database share them. The tables, whose names begin with `prefix`, are made at the first use. Each
-    operation ends within `timeout` seconds, at worst with an error.
+    - `database`: a URL (PostgreSQL by asyncpg, SQLite by aiosqlite, or another asynchronous driver), or an
+      `AsyncEngine`, whose settings are used for connections of its own
+    - `key`: names the conversation
+    - `window`: the part that `get` emits: a number of messages, or a `TokenWindow`
+    - `prefix`: of the names of the tables, which are made at the first use
+    - `timeout`: the seconds after which an operation fails
+    - `file_root`: messages that are read may name files below this folder; other `FileSource`s are locked
 
-    One process writes a conversation at a time: a change fails with `MemoryConflictError` if another writer has changed
-    it. Messages that are read may name files only below `file_root`; other `FileSource`s are locked.
+    How it works:
+
+    - `get` emits the newest messages, and older ones that a request needs: calls without a result with their group, the
+      last user message, the message with the summary. All that follows the last user message is there, so a run has its
+      own messages. `read` streams the whole conversation, 100 messages at a time.
+    - The newest messages stay in the process: a round writes its message and reads nothing. Beyond twice the window
+      they are cut back to it.
+    - Each change is one transaction. If the answer to one is lost, the next operation finds out what was stored.
+    - One process writes a conversation at a time. If another one has changed it, a change fails with
+      `MemoryConflictError`, and nothing is written; `reload` takes over what is stored.
+    - Transient messages are stored until their run ends, and are not read again if their process has died.
+    - Memories of one database share their connections. A SQLite file is written with a write-ahead log.
+    - It is durable: with a session, the agent saves its state there and not the messages. An agent with a durable
+      memory refuses a session that has messages (`SavedStateError`): load it into an `InMemoryMemory`, and `add` its
+      messages here.
     """
 
     durable = True
@@ -205,6 +219,7 @@ class SqlMemory(Memory):
         return from_async_iterable(pages)
 
     def count(self) -> Flow[int]:
+        """The number of messages in the whole conversation, counted by the database. Cancels the read."""
         return defer(lambda: self._known().pipe(concat_map(lambda tail: just(tail.count))))
 
     # --- marks --------------------------------------------------------------------------------------------------------

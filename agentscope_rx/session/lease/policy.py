@@ -27,10 +27,40 @@ SKEW_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class LeasePolicy:
-    """How a conversation is leased: what happens `when_held` by another, and after which silence a holder is dead.
+    """How a conversation is leased: what a call does while another process holds it, and when a holder is dead.
 
-    The holder gives a sign of life every `ttl` / 3 seconds. `skew` is by how many seconds the clocks of two machines
-    may differ. `machine` is for tests.
+    A lease allows several processes to serve one conversation: `agent.bind(session, key, lease="queue")`. Each run
+    holds it from its beginning to its last save, and begins with what the others have saved.
+
+    `when_held` says what a call does during a run of another process:
+
+    - `"error"`: fails at once with `ConversationLeasedError`, which names the process
+    - `"queue"`: waits; it looks after 0.05 s, then less often, up to once a second. No order is promised among
+      processes
+
+    The holder gives a sign of life (a beat) every `ttl` / 3 seconds. It counts as dead:
+
+    - on this machine, if its process has ended or its event loop was closed: at once (on Linux)
+    - on this machine, if its process stands still: `ttl` after its last beat, by the machine's uptime
+    - on another machine: when its beat has not changed for `ttl`, by the clock of the process that waits; at the
+      first look, if the beat is older than `ttl` + `skew` by the clocks of both
+
+    What follows from it:
+
+    - A holder that was replaced cannot save: the takeover has changed the version that its save expects. So a wrong
+      clock or a network that was cut may make two processes believe that they hold a lease, but only the later one
+      saves.
+    - A run that loses its lease, or cannot reach the store for `ttl` seconds, ends with `LeaseLostError`. Its round is
+      in memory and is not saved; effects of its tools remain.
+    - Changes that only memory has are never replaced by what others have saved: the next call fails with
+      `SessionConflictError`. `load`, or `save(..., overwrite=True)`, decides.
+    - A wait ends with an interruption, a shutdown, the deadline of the call or its disposal.
+      `run.stats().waiting_for_lease` names the process waited for.
+    - It costs one more write for each run, and one for each beat.
+    - `save` between runs needs no lease. An agent that is bound without a lease is not kept out: one of the two saves
+      then conflicts. An agent with `check_running=False` or `state_persistence=` cannot have one.
+
+    `machine` is for tests.
     """
 
     when_held: WhenHeld = "error"

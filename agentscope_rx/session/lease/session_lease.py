@@ -84,9 +84,15 @@ class _Attempt:
 
 
 class SessionLease:
-    """The lease of one session. One object holds it at most once at a time; `around` is one use of it.
+    """The lease of one session: one holder at a time, over all processes that use its store.
 
-    A forked child does not hold the lease of its parent.
+        free --acquire--> held --beat--> held --release--> free        each arrow is a save that expects the version
+                           |                                           that was read before: of two that try, one wins
+                           +--the holder is dead: another acquires, token + 1
+
+    Agents use it by themselves (`lease=`); use it for state of your own: `SessionLease(session, "ann",
+    "queue").around(flow)` runs a flow while it holds the lease. One object holds it at most once at a time. A forked
+    child does not hold the lease of its parent. The session has it as the entry "lease".
     """
 
     def __init__(self, session: Session, key: str, policy: LeasePolicy | WhenHeld = "error") -> None:

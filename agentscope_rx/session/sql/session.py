@@ -23,11 +23,14 @@ PREFIX = "agentscope_"
 
 
 class SqlSession(Session):
-    """Keeps sessions in a database: `SqlSession("postgresql://user:password@host/database")`.
+    """Keeps sessions in a database: `SqlSession("postgresql://user:password@host/database")`, for several machines.
 
-    The database is a URL (PostgreSQL by asyncpg and SQLite by aiosqlite, unless it names another asynchronous driver),
-    or an `AsyncEngine`, whose settings are used for connections of its own. The tables, whose names begin with
-    `prefix`, are made at the first use. Each operation ends within `timeout` seconds, at worst with an error.
+    The database is a URL (PostgreSQL by asyncpg, SQLite by aiosqlite, or another asynchronous driver), or an
+    `AsyncEngine`, whose settings are used for connections of its own. The tables, whose names begin with `prefix`, are
+    made at the first use. A save is one transaction, and is reported when it is committed.
+
+    Each operation ends within `timeout` seconds, at worst with a `SessionServerError`. Nothing is repeated by itself.
+    Any loop and any thread may use the store; a forked child opens its own connections.
     """
 
     def __init__(self, database: str | URL | AsyncEngine, *, prefix: str = PREFIX, timeout: float = TIMEOUT) -> None:

@@ -27,12 +27,15 @@ T = TypeVar("T")
 class SqliteSession(Session):
     """Keeps sessions in the SQLite file `path`, which the first write creates; a leading `~` is expanded.
 
-    A save that was reported survives the end of the process, `kill -9` included. With `synchronous="full"` it survives
-    a power cut, too; with `"normal"`, which is faster, a power cut may undo the last saves, each of them as a whole.
-
-    A folder that does not exist, a file of another program, a full disk and missing permissions are
-    `SessionStorageError`s, a damaged file is a `SessionDamagedError`, one of a newer version a `SessionFormatError`. A
-    change that cannot begin for `lock_timeout` seconds, because others write, is a `SessionLockedError`.
+    - A save is one transaction. It survives the end of the process, `kill -9` included. With `synchronous="full"` it
+      survives a power cut, too; `"normal"` is many times faster, and a power cut may undo the last saves, each of them
+      as a whole.
+    - Readers never wait. Writers of the file take turns, also across processes: a change that cannot begin for
+      `lock_timeout` seconds is a `SessionLockedError`.
+    - Each row has a checksum. A row that was changed or lost is a `SessionDamagedError` of its entry; other entries can
+      be used, and a save of the whole entry repairs it.
+    - A folder that does not exist, a file of another program, a full disk and missing permissions are
+      `SessionStorageError`s; a file of a newer version is a `SessionFormatError`.
     """
 
     def __init__(
