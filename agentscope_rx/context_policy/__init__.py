@@ -1,4 +1,9 @@
-"""The context policy: long conversations are made smaller before a model request, and memory keeps the originals."""
+"""Long conversations are made smaller before a model request, and memory keeps the originals.
+
+A `CompactionHook` applies a `ContextPolicy`: strategies in order, such as `ShortenResults` and `Summarize`. A
+compaction changes marks and metadata of messages: `memory.read()`, sessions and databases have every message whole.
+Each step is a `ContextEvent` of the run. Going back to a checkpoint before a compaction undoes it.
+"""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ TOOL = "compact_context"
 
 
 class CompactionHook(Hook):
-    """Keeps the conversation of an agent within its budget: by a policy, or by one with these options.
+    """Keeps each request of an agent within a budget: `ReActAgent(..., hooks=[CompactionHook(max_tokens=100_000)])`.
 
-    The options are those of `ContextPolicy`. `tool` adds the tool `compact_context`, by which the model asks for a
+    Give a `policy`, or the options of `ContextPolicy`. With `tool` the model gets `compact_context`, to ask for a
     compaction before its next round. One hook serves any number of agents and conversations.
     """
 

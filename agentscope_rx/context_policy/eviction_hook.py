@@ -46,11 +46,26 @@ _AT_ONCE = 200_000
 
 
 class ToolResultEvictionHook(Hook):
-    """Results of more than `max_tokens` are sent as their head and tail, of about `keep_tokens` together.
+    """A result that is large when it arrives is sent as its head and tail from then on.
 
-    Results of the tools in `exclude` stay as they are, and so do those of `read_result`, which comes with the hook.
-    `media="notice"` replaces the media of a large result, too. With an `evictor`, which has `patience` seconds, the
-    whole goes there, and memory has the short text with its place. `counter` counts tokens (default: an estimate).
+        tool --> result of 90,000 tokens --> memory: the whole, with a short form --> requests: head [...] tail
+                                                                                      read_result(call_id=...) reads it
+
+    | option | |
+    |---|---|
+    | `max_tokens`, `keep_tokens` | results of more tokens are sent with about so many |
+    | `exclude` | tools whose results stay; those of `read_result`, which comes with the hook, stay in any case |
+    | `media` | `"notice"` replaces the media of a large result, too |
+    | `evictor`, `patience` | stores the whole elsewhere, within so many seconds |
+    | `counter` | counts tokens (default: an estimate) |
+
+    | with an evictor | memory has | the model reads the whole |
+    |---|---|---|
+    | no, or one that fails | the whole, and its short form | by `read_result` |
+    | yes | the head and tail, and the place | where it was stored, such as by the file tools |
+
+    A tool's own limit (`max_result`, 100,000 characters by default) comes before. Give tools with larger results
+    `max_result=ResultLimit(None)`.
     """
 
     in_sub_agents = True

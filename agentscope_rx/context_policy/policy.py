@@ -1,21 +1,4 @@
-"""`ContextPolicy`: when a conversation is made smaller, by which strategies, and how far.
-
-    0          target          trigger       max_tokens
-    |-------------|----------------|--------------|         tokens of a request
-                  <--- compaction ---             |         far below the trigger, so that it is rare
-
-| cause      | a compaction is made                                                                        |
-|------------|---------------------------------------------------------------------------------------------|
-| `tokens`   | the next request has more than `trigger * max_tokens` tokens                                |
-| `messages` | it has more than `trigger_messages` messages                                                |
-| `overflow` | the provider has refused it as too long: it is made smaller, and asked once more            |
-| `tool`     | the model has called `compact_context`                                                      |
-| `manual`   | the program has called `agent.compact()`                                                    |
-
-Never changed are the system message, the input of the run, the last user message, what other hooks hold, calls without
-a result and the last `keep_rounds` rounds. If these alone are above the budget, the request is sent as it is, and an
-event says so. If it is refused then, only the newest round is kept.
-"""
+"""`ContextPolicy`: when a conversation is made smaller, by which strategies, and how far."""
 
 from __future__ import annotations
 
@@ -63,14 +46,42 @@ class BringsTools(Protocol):
 
 
 class ContextPolicy:
-    """Strategies in order, the cheapest first: the next one is asked only if the one before was not enough.
+    """Makes a conversation smaller by strategies in order: the next one is asked only if the one before was not enough.
 
-    `max_tokens` is the budget of a whole request: system message, tools and messages. The default is nine tenths of the
-    model's context window less its longest answer, or the limit of a `TruncatingModel`. `trigger` and `target` are
-    fractions of it, `keep_rounds` is the number of the latest answers of the model that stay as they are, with their
-    calls and results. Without `strategies` they are those of `default_strategies`. `counter` counts the tokens
-    (default: an estimate by the costs of the model's vendor); what the provider has counted for the latest request
-    corrects it.
+        0          target          trigger       max_tokens
+        |-------------|----------------|--------------|         tokens of a request
+                      <--- compaction ---             |         far below the trigger, so that it is rare
+
+    The options:
+
+    - `strategies`: default: `EvictLargeResults`, `DropPictures`, `ShortenArguments`, `ShortenResults`, `Summarize`
+    - `max_tokens`: the budget of a whole request: system message, tools, output schema and messages. Default: nine
+      tenths of the model's context window less its longest answer, or the limit of a `TruncatingModel`.
+      `ConfigurationError` at the first request if the window is unknown
+    - `trigger`: a compaction begins above this fraction of the budget
+    - `target`: it ends at this fraction
+    - `trigger_messages`: a compaction also begins above this number of messages
+    - `keep_rounds`: the latest answers of the model that stay as they are, with their calls and results
+    - `counter`: counts the tokens (default: an estimate by the costs of the model's vendor). What the provider has
+      counted for the latest request corrects it
+
+    A compaction has a cause, which its events name:
+
+    | cause | the compaction is made because |
+    |---|---|
+    | `tokens` | the next request has more than `trigger * max_tokens` tokens |
+    | `messages` | it has more than `trigger_messages` messages |
+    | `overflow` | the provider has refused it as too long; it is asked once more |
+    | `tool` | the model has called `compact_context` |
+    | `manual` | the program has called `agent.compact()` |
+
+    - **Never changed** are the system message, the input of the run, the last user message, input that a guardrail has
+      not judged yet, calls without a result, and the last `keep_rounds` rounds. A call is never separated from its
+      results.
+    - If these alone are above the budget, the request is sent as it is, and an event of the step `budget` says so. If
+      it is refused, only the newest round is kept.
+    - Between two compactions each request begins with the bytes of the one before, so a prompt cache holds. `uncached`
+      of the last event is the number of tokens that have to be read anew.
     """
 
     def __init__(

@@ -18,7 +18,11 @@ from agentscope_rx.messages import Msg, MsgRole
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Messages of the memory, in order, between which no call is separated from its results."""
+    """Messages of the memory, in order, between which no call is separated from its results.
+
+    question | answer . call  result  result | answer . call  result | question | answer
+    a round    a round                         a round                 a round    a round
+    """
 
     messages: tuple[Msg, ...]
 

@@ -47,8 +47,21 @@ _LEAST: Final = 200
 class Summarize:
     """Replaces the oldest rounds by a summary, which a model writes: the agent's own, or `model`.
 
-    The summary has at most `max_tokens` tokens (and at most a quarter of the budget). `timeout` are the seconds for all
-    of it.
+    - **It builds on the summary before.** The prompt has it, to be updated. Its facts are carried over word for word;
+      the model adds new ones, and names those that are outdated.
+    - **It is bounded**: at most `max_tokens`, and at most a quarter of the budget. Decisions and open ends are left out
+      first, facts last, the oldest first.
+    - **A failed summary changes nothing.** That is an error of the model, a refusal, an answer that is empty, cut off,
+      without the sections, or longer than what it replaces, and one that takes longer than `timeout` seconds. The event
+      has the `error`. It is tried again when the conversation has grown by a tenth.
+    - **Answers are read leniently.** The model is asked by its structured output if that is native, else for text with
+      headings. JSON may have a fence or words around it; headings may be marked, numbered, bullets or plain lines.
+      Headings in another language are refused, as such an answer cannot be told from one that is no summary: use
+      another `model` then.
+    - **Long conversations are summarised in parts**, if the request for the summary would itself be too long.
+    - **What it reads is data.** Results are cut to 2,000 characters, pictures are named, thinking is left out; the
+      prompt says that instructions in them are not to be followed. A model can be misled all the same.
+    - **It costs**: its tokens count for the run and its `limits`.
     """
 
     def __init__(

@@ -40,7 +40,16 @@ _NOTHING: Final = frozenset(("", "none", "none.", "n/a", "nothing", "-", "(none)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The content of a summary. `outdated` are the earlier facts that an answer takes back."""
+    """The content of a summary: what stands for older rounds.
+
+        <summary>
+        (what this is)
+        ## Goal / ## State / ## Decisions / ## Open ends / ## Facts to keep
+        </summary>
+
+    `text` is what a request sends, and what the next summary is built on; `Summary.read(text)` gives the value again.
+    Facts are carried over word for word. `outdated` are the earlier facts that an answer takes back.
+    """
 
     goal: str = ""
     state: str = ""

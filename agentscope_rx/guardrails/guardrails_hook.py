@@ -1,16 +1,4 @@
-"""`GuardrailsHook`: checks of input, output, tool calls and tool results that stop, replace or warn.
-
-| checks of     | are asked                                                 | after a stop                             |
-|---------------|-----------------------------------------------------------|------------------------------------------|
-| `input`       | before it is remembered; `parallel`: beside the model,    | the run ends with the reply; the input   |
-|               | whose answer is held back until the verdict               | is replaced by a notice, hidden or kept  |
-| `output`      | about each window of text, before it is shown             | what was shown is void; the reply is the |
-|               |                                                           | answer                                   |
-| `tool_call`   | before approvals; those that take time as the call begins | the call is not run; the model reads why |
-| `tool_result` | before it is shown and remembered                         | the model reads why, in its place        |
-
-With `on_stop="error"` a stop fails the run with a `GuardrailError`.
-"""
+"""`GuardrailsHook`: checks of input, output, tool calls and tool results that stop, replace or warn."""
 
 from __future__ import annotations
 
@@ -58,13 +46,40 @@ ToolOperator = Callable[[Observable[ToolEvent], ToolRequest], Observable[ToolEve
 
 
 class GuardrailsHook(Hook):
-    """The hook with these checks; see the table above.
+    """Checks input, output, tool calls and tool results by these checks, which stop, replace or warn.
 
-    `reply` is the text that a stopped run ends with, unless the verdict has one; `{reason}` and `{guardrail}` are
-    filled in. `refused` is what memory has of a stopped input. `on_warning` is called with each warning.
+    | checks of | are asked | after a stop |
+    |---|---|---|
+    | `input` | before it is remembered | the run ends with the reply |
+    | `output` | about each window of text, before it is shown | what was shown is void; the reply is the answer |
+    | `tool_call` | before approvals; slow checks as the call begins | the call is not run; the model reads why |
+    | `tool_result` | before it is shown and remembered | the model reads why, in its place |
 
-    Text is held until the end of a sentence or line, for at most `max_delay` seconds and `max_chars` characters: then
-    a shorter window is judged. Thinking is judged as text is, or removed ("drop"), or shown as it comes ("show").
+    | option | |
+    |---|---|
+    | `on_stop` | `"reply"`, or `"error"`: a stop fails the run with a `GuardrailError` |
+    | `reply` | ends a stopped run, unless the verdict has one; `{reason}` and `{guardrail}` are filled in |
+    | `refused` | memory of a stopped input: `"notice"` in its place, `"hide"` (never sent again), `"keep"` |
+    | `notice` | the text of that notice |
+    | `on_warning` | gets each warning, a `Finding` |
+    | `max_delay`, `max_chars` | text is held until a sentence or line ends, at most so long and so much |
+    | `thinking` | `"hold"`: judged as text is; `"drop"`: removed; `"show"`: shown unjudged |
+
+    - **Several checks** work at once. The first stop cancels the others; of several that replace, each is asked about
+      what those before it have left.
+    - **Failures**: a check that raises, is late (`timeout`) or returns something else counts as a stop; with
+      `on_error="pass"` as a pass. The error is reported either way.
+    - **A parallel check** of the input works beside the model: nothing of the answer is shown, remembered or acted on
+      until the verdict. An input that is remembered already is replaced at the end of the run. If the run is
+      interrupted before the verdict, the input is judged with the next request.
+    - **Nothing of an answer is shown or remembered before its checks have passed it**, except with `thinking="show"`,
+      and the arguments of tool calls, which `tool_call` checks judge. Pictures and audio are not judged.
+    - **What is shown is what is remembered**, if no other hook changes one of them.
+    - **A stopped call or result** ends the run only if its verdict has a `reply`.
+    - **Findings** are in the metadata of the message or result, under `"guardrails"`.
+    - **Not judged as output** are a reply made of tool results (`return_direct`), the text of `interrupt()`, and what a
+      sub-agent shows: its result is judged by the `tool_result` checks of its parent.
+    - **Hooks that change arguments** need a lower priority than this one (40).
     """
 
     in_sub_agents = True

@@ -33,7 +33,11 @@ PHRASES = re.compile(
 
 
 class InjectionHints(TextGuardrail):
-    """Warns of phrases that are common in injected instructions, removes them, or stops."""
+    """Warns of phrases that are common in injected instructions, removes them, or stops.
+
+    A hint, and no protection: an attacker need not use these phrases, and a text about injections does. What protects
+    is that untrusted results can do nothing: see `UntrustedResults`.
+    """
 
     reach = 120
 

@@ -1,15 +1,4 @@
-"""`PersonalData`: finds numbers of accounts, cards and persons by the check digits that python-stdnum knows.
-
-| what           | is found if                                                                                       |
-|----------------|---------------------------------------------------------------------------------------------------|
-| `iban`         | its country, length and check digits are right                                                    |
-| `card`         | 13 to 19 digits that begin as those of a card scheme, with a right check digit (Luhn)              |
-| `email`        | it is `name@host.domain`                                                                          |
-| `phone`        | it begins with `+` and a country code, and has 8 to 15 digits: national forms are not found       |
-| a country      | its numbers of persons, in their usual form and with right check digits                           |
-
-It needs the extra `guardrails`. Names, addresses and dates of birth are not found.
-"""
+"""`PersonalData`: finds numbers of accounts, cards and persons by the check digits that python-stdnum knows."""
 
 from __future__ import annotations
 
@@ -59,7 +48,17 @@ _Find = Callable[[str], Iterator[Span]]
 class PersonalData(TextGuardrail):
     """Replaces numbers of accounts, cards and persons, and addresses, by `[IBAN removed]`; or stops, or warns.
 
-    `find` are some of "iban", "card", "email" and "phone"; `countries` those whose numbers of persons are looked for.
+    `find` are some of these; `countries` are those whose numbers of persons are looked for. Extra `guardrails`.
+
+    | what | is found if |
+    |---|---|
+    | `iban` | its country, length and check digits are right |
+    | `card` | 13 to 19 digits that begin as those of a card scheme, with a right check digit (Luhn) |
+    | `email` | it is `name@host.domain` |
+    | `phone` | it begins with `+` and a country code, and has 8 to 15 digits |
+    | a country | its numbers of persons, in their usual form and with right check digits |
+
+    Names, addresses, dates of birth and national forms of phone numbers are not found. Its `reach` is 64 characters.
     """
 
     reach = REACH

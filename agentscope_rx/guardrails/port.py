@@ -31,14 +31,18 @@ TIMEOUT = 10.0
 
 
 class Guardrail:
-    """A check; a subclass sets `kinds` and writes `check`.
+    """A check; a subclass sets `kinds` and writes `check`. `@guardrail` makes one of a function.
 
-    `timeout` is its deadline in seconds (None: none). If it fails or passes its deadline, what it judges is stopped,
-    or passes with `on_error="pass"`; the error is reported either way. `parallel` lets a check of the input run beside
-    the model, whose answer is held back until the verdict. `whole` gives a check of the output the whole answer at
-    once, which is held back until then. `reach` is the length of the longest thing that a check of the output looks
-    for: so many characters stay held until more text follows. `tools` limits checks of calls and results to tools of
-    these names.
+    - `kinds`: what it judges: `"input"`, `"output"`, `"tool_call"`, `"tool_result"`
+    - `timeout`: its deadline in seconds (None: none)
+    - `on_error`: `"stop"`: what it judges is stopped if it fails or is late; `"pass"`
+    - `parallel`: input: it runs beside the model, whose answer is held back until the verdict
+    - `whole`: output: it gets each block of text at once, which is held until then, without a bound
+    - `reach`: output: the length of the longest thing that it looks for. So many characters stay held until more text
+      follows
+    - `tools`: calls and results: only of tools with these names
+
+    With `reach=n`, a thing of `n` characters whose pieces come within `max_delay` is never cut in two.
     """
 
     kinds: tuple[Kind, ...] = ()
@@ -113,7 +117,15 @@ def guardrail(
     reach: int = 0,
     tools: Collection[str] | None = None,
 ) -> GuardrailDecorator:
-    """Make a function a check of these kinds: "input", "output", "tool_call", "tool_result"; see `Guardrail`."""
+    """Make a function a check of these kinds: `"input"`, `"output"`, `"tool_call"`, `"tool_result"`.
+
+        @guardrail("input", parallel=True)
+        async def on_topic(request):
+            return Verdict.stop("off topic") if await is_off(request.text) else None
+
+    The options are those of `Guardrail`. The function returns a `Verdict`, None for "pass", or an awaitable or
+    Observable of one. Plain functions that check calls are asked before approvals.
+    """
     if not kinds or callable(kinds[0]):
         raise ConfigurationError("Name the kinds of the check, as in @guardrail('input') or @guardrail('tool_call').")
 

@@ -95,10 +95,18 @@ class _Entropy(_Detector, Protocol):
 class Secrets(TextGuardrail):
     """Replaces secrets by `[secret removed]`, private keys by `[private key removed]`; or stops, or warns.
 
-    `keywords` also looks for quoted values of names such as `password`, `entropy` for quoted texts that look random:
-    True, or the limits in bits per character, {"base64": 4.5, "hex": 3.0}; both find things that are no secrets.
-    `patterns` are regular expressions of your own, by what they find. `allow` is a regular expression: what it matches
-    is no secret.
+    It finds keys and tokens of some 25 services, private keys and passwords in URLs, by detect-secrets (extra
+    `guardrails`). Nothing is verified over the network.
+
+    - `keywords`: also looks for quoted values of names such as `password`
+    - `entropy`: also for quoted texts that look random: True, or the limits in bits per character, `{"base64": 4.5,
+      "hex": 3.0}`
+    - `patterns`: regular expressions of your own, by what they find
+    - `allow`: a regular expression: what it matches is no secret
+
+    A secret without a form of its own is not found: a password in a sentence, a token of an unknown service. `keywords`
+    and `entropy` also find things that are no secrets. Its `reach` is 512 characters; of a private key all that follows
+    its beginning is removed.
     """
 
     reach = REACH

@@ -40,7 +40,11 @@ class Span(NamedTuple):
 
 
 class TextGuardrail(Guardrail):
-    """A check that finds spans in a text. A subclass writes `find`; `template` takes the place of what was found."""
+    """A check that looks for spans in a text: it replaces each, stops at the first, or warns.
+
+    A subclass writes `find`; `template` takes the place of what was found. A text of more than 8,192 characters is
+    searched on a worker thread. In a tool call the texts of the arguments are searched, and their form stays.
+    """
 
     def __init__(self, kinds: Iterable[Kind], action: TextAction, template: str, tools: Collection[str] | None) -> None:
         if action not in ("replace", "stop", "warn"):

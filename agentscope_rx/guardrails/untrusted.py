@@ -68,12 +68,30 @@ class Taint:
 
 
 class UntrustedResults(Hook):
-    """Marks results of untrusted tools, and holds sensitive tools back after them.
+    """Marks results of tools that bring text from outside, and binds what the agent may do after it has read them.
 
-    `tools` are the untrusted ones; without it all are, except those in `trusted`: "retrieve_knowledge" stands for all
-    passages of a knowledge base, also for those that no tool was called for. `sensitive` are the tools that are
-    held back; without it all that are not `read_only`. `then` is what a call of one needs then: the approval of a
-    person, or it is refused.
+    | option | |
+    |---|---|
+    | `tools` | the untrusted ones; without it all are, except those in `trusted` |
+    | `trusted` | tools that are not untrusted; "retrieve_knowledge" stands for all passages of a knowledge base |
+    | `sensitive` | the tools that are held back; without it all that are not `read_only` |
+    | `then` | `"approve"`: their calls wait for a person; `"refuse"`: they are refused |
+
+    - **Marking**: in each request the results stand between delimiters with a random number, which no content can
+      forge, and the system message says that what is between them is data. Memory keeps them as they came. A marked
+      message is the same in each request, so prompt caches hold. Pictures and files are not marked.
+    - **Isolation**: once a conversation has such a result, sensitive tools are held back until the user speaks. Any
+      input of a call counts as the user's word; in a pipeline the message of another agent, too. The state is saved
+      with the conversation. It holds in sub-agents, and what a sub-agent reads binds the agents above it.
+    - **Guaranteed** is the isolation, whatever the model does. Marking is advice: a model may follow instructions all
+      the same.
+    - **Not bound** are tools that are not sensitive: name a tool that reads any URL, as it can carry data out. Calls of
+      the round that read the result were made before it, and run. An approval that was remembered for a tool is not
+      asked for again.
+    - **With `tools=`** name every door: tools that read such texts back from files or notes, too. `read_result` need
+      not be named.
+    - Passages of an agent with `knowledge=` count as results of `retrieve_knowledge`: they isolate, and are not marked
+      again. A summary of old results is the agent's own text.
     """
 
     in_sub_agents = True

@@ -30,6 +30,13 @@ Content = str | Mapping[str, object]
 class Verdict:
     """The result of a check; made by `Verdict.stop`, `Verdict.replace` and `Verdict.warn`.
 
+    | verdict | means |
+    |---|---|
+    | `PASS`, or None | it may go on |
+    | `Verdict.warn(text)` | it may go on, and the warning is reported |
+    | `Verdict.replace(content)` | this content takes its place |
+    | `Verdict.stop(reason)` | it goes no further |
+
     `reason` is for developers, and for the model in the place of a call or a result that was stopped. `reply` ends the
     run with this text; a stopped input or output ends it in any case.
     """

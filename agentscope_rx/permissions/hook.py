@@ -1,16 +1,4 @@
-"""`PermissionsHook`: rules as a hook, which holds in sub-agents too.
-
-    ReActAgent("Friday", model, tools=[...], hooks=[PermissionsHook(rules)])
-
-| verdict | the call                                                                                       |
-|---------|------------------------------------------------------------------------------------------------|
-| deny    | does not run; the model reads which rule denies it, in a result of kind `rejected`              |
-| ask     | waits for a person: at the top, also if a sub-agent makes it                                    |
-| allow   | runs, although its tool may ask                                                                 |
-
-A call of a sub-agent is asked of the rules of each agent above it, too: what one of them denies or asks about holds,
-and what it allows is allowed only if those beneath allow it as well.
-"""
+"""`PermissionsHook`: rules as a hook, which holds in sub-agents too."""
 
 from __future__ import annotations
 
@@ -24,7 +12,18 @@ from agentscope_rx.tools.argument_wrappers import layered
 
 
 class PermissionsHook(Hook):
-    """Asks `rules` about every call of its agent, and of the agents that this one calls."""
+    """Asks `rules` about every call of its agent, and of the agents that this one calls.
+
+    | verdict | the call |
+    |---|---|
+    | deny | does not run; the model reads which rule denies it, in a result of kind `rejected` |
+    | ask | waits for a person: at the top, also if a sub-agent makes it |
+    | allow | runs, although its tool may ask |
+
+    A call of a sub-agent is decided by the rules of each agent above it and by its own: one deny denies it, one ask
+    asks. So a sub-agent may do what all of them allow. An agent that a function calls by itself (`await
+    agent.call(...)` within a tool) is a run of its own: make it a tool.
+    """
 
     in_sub_agents = True
     kinds: tuple[type[Event], ...] | None = ()

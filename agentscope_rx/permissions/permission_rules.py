@@ -1,23 +1,4 @@
-"""`PermissionRules`: which calls run, which wait for a person, and which never run.
-
-    rules = PermissionRules.load(workspace, deny=["*(secrets/**)"], ask=["delete_file"], allow=["write_file(src/**)"])
-    agent = ReActAgent("Friday", model, tools=[FileTools(workspace)], hooks=[PermissionsHook(rules)])
-
-| the first that applies                                                        | verdict                            |
-|-------------------------------------------------------------------------------|------------------------------------|
-| a rule of `deny` covers the call, or it writes to the library's own folder    | deny                               |
-| mode "plan", and the tool is not `read_only`                                  | deny                               |
-| a rule of `ask` covers it, or it cannot be told if one of deny or ask does    | ask                                |
-| the tool asks, and `always_asks`                                              | ask                                |
-| a rule of `allow` is about it                                                 | allow                              |
-| mode "workspace", and the tool promises that no effect leaves the workspace   | allow                              |
-| the tool's own `requires_approval`                                            | ask                                |
-| the tool is `read_only`                                                       | allow                              |
-| mode "accept_edits", and it edits files of the workspace and nothing else     | allow                              |
-| anything else                                                                 | ask                                |
-
-The order of rules does not matter. A rule that is added to `deny` or `ask` never allows more.
-"""
+"""`PermissionRules`: which calls run, which wait for a person, and which never run."""
 
 from __future__ import annotations
 
@@ -48,10 +29,36 @@ _BUT = "Do not try to get the same effect in another way: go on without it, or t
 
 
 class PermissionRules:
-    """The rules that are given here, which hold always, and those that are kept in a file, which `add` changes.
+    """Decides about calls of tools: `deny`, `ask` or `allow`.
 
-    Patterns of paths are relative to `workspace`; without one, to the workspace of each tool. Its methods may be called
-    from any thread, and changes hold from the next decision on.
+        rules = PermissionRules.load(workspace, deny=["*(secrets/**)"], allow=["write_file(src/**)"])
+        agent = ReActAgent("Friday", model, tools=[FileTools(workspace)], hooks=[PermissionsHook(rules)])
+
+    | the first that applies | verdict |
+    |---|---|
+    | a rule of `deny` covers the call, or it writes to `.agentscope` | deny |
+    | mode "plan", and the tool is not `read_only` | deny |
+    | a rule of `ask` covers the call, or one of `deny` or `ask` may cover it | ask |
+    | the tool asks, and is marked `@tool(always_asks=True)` | ask |
+    | a rule of `allow` is about the call | allow |
+    | mode "workspace", and the tool promises that no effect leaves the workspace | allow |
+    | the tool's own `requires_approval` | ask |
+    | the tool is `read_only` | allow |
+    | mode "accept_edits", and the call edits files of the workspace and nothing else | allow |
+    | anything else | ask |
+
+    - The order of rules does not matter. A rule that is added to `deny` or `ask` never allows more.
+    - Rules given here hold always, and are never written. `add` and `remove` change those that are kept in the file of
+      `load`; the file is read first, so that other changes of it stay.
+    - Patterns of paths are relative to `workspace`; without one, to the workspace of each tool.
+    - Which arguments are paths or commands, a tool declares: `@tool(effects=Effects(paths=("source", "target")))`. For
+      a tool of others give `effects=` at `toolkit.register`. Else the names of arguments count, such as `path`, `file`,
+      `folder`, names that end with such a word, `command`, `cmd`, `code`.
+    - A call that a hook has changed is decided as it will run. An approval of a person opens no denied call.
+    - Methods may be called from any thread. Changes hold from the next decision on, also in a run in progress.
+
+    They decide about calls, not about what a program does that runs. A rule for `git log *` admits every option of `git
+    log`, and a command that walks folders (`grep -r x`) reads what lies there.
     """
 
     def __init__(
@@ -175,7 +182,10 @@ class PermissionRules:
     # --- decisions ------------------------------------------------------------------------------------------------
 
     def decide(self, call: ToolUseBlock, tool: Tool | None) -> Decision:
-        """The verdict on a call, by the table above; `ApprovalError` if the tool's own rule fails."""
+        """The verdict on a call, with its rule and the reason, as the table of the class says.
+
+        `ApprovalError` if the tool's own rule fails.
+        """
         subject = Subject(call, tool, self.workspace)
         return self._restricted(subject) or self._permitted(subject)
 

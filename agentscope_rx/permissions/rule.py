@@ -1,18 +1,4 @@
-"""`PermissionRule`: the calls that a rule is about, by tool, and by a path, a command or all arguments.
-
-| text                                   | the calls                                                                  |
-|----------------------------------------|----------------------------------------------------------------------------|
-| `write_file`                           | all of this tool                                                           |
-| `mcp_*`, `*`                           | all of the tools whose names match                                         |
-| `write_file(src/**)`                   | those whose paths match                                                    |
-| `run_command(git log *)`               | those whose command matches, word by word (see `tools.shell.allowlist`)    |
-| `my_shell(command: git log *)`         | the same, for a tool with another name                                     |
-| `fetch(arguments: {"url": "x"})`       | those for which the model sends exactly these arguments                    |
-
-A rule that allows is read narrowly: the path as it is written and as links lead, the command as plain words. One that
-asks or denies is read widely: a path in any spelling, with everything below it, and without a slash at any depth; a
-program wherever it occurs in the command. What cannot be read is allowed by no such rule.
-"""
+"""`PermissionRule`: the calls that a rule is about, by tool, and by a path, a command or all arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +28,30 @@ _NAME = re.compile(r"[\w.*?\[\]!:/-]+")
 
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
-    """A rule about the calls of `tool`, a name or a pattern of names; at most one of the others narrows it."""
+    """The calls of `tool`, a name or a pattern of names; at most one of `path`, `command` and `arguments` narrows them.
+
+    A rule as text is about these calls:
+
+    - `write_file`: all of this tool
+    - `mcp_*`, `*`: all of the tools whose names match
+    - `write_file(src/**)`: those whose paths match: `*` within a name, `**` folders at any depth, `{a,b}` either
+    - `run_command(git log *)`: those whose command matches, word by word; also for `bash` and `shell`
+    - `my_shell(command: git log *)`, `bash(path: src/**)`: the same with another kind than the tool's name stands for
+    - `fetch(arguments: {"url": "x"})`: those for which the model sends exactly these arguments
+
+    A rule that allows is read narrowly, one that asks or denies widely. What cannot be read, such as `$HOME` or a
+    command for a shell, is never allowed by such a rule, and asks if a rule of `deny` or `ask` is about such tools.
+
+    - **A path in `allow`**: all paths of the call, as they are written and as links lead. In `ask` and `deny`: one path
+      of the call in any spelling (case, Unicode form, `..`, links, `\\`, `%2e`, `file://`, quotes), everything below
+      it, and without a slash at any depth.
+    - **A search or a move** is also about what its folder may contain, unless the tool's own `Workspace(deny=...)`
+      leaves it out.
+    - **A command in `allow`**: plain words of one command, in the order of the pattern, with no path out of the
+      workspace. In `ask` and `deny`: the program wherever it stands, after `;` or `env`, in `sh -c '...'`, by its full
+      path, and every path that a word names.
+    - **A renamed tool** is meant in `allow` by its new name, in `ask` and `deny` by both.
+    """
 
     tool: str
     path: str | None = None

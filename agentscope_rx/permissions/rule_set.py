@@ -33,7 +33,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules in three lists, whose order does not matter; `mode` is None if the set leaves it to others."""
+    """Rules in three lists, `deny`, `ask` and `allow`, whose order does not matter.
+
+    `mode` is None if the set leaves it to others. `to_json` and `from_json` are its form in a file:
+
+        {"version": 1, "mode": "accept_edits", "deny": ["*(secrets/**)"],
+         "ask": [{"tool": "run_command", "command": "git push *"}], "allow": ["write_file(docs/guide/**)"]}
+    """
 
     deny: tuple[PermissionRule, ...] = ()
     ask: tuple[PermissionRule, ...] = ()
