@@ -1,4 +1,8 @@
-"""What outlasts a conversation: the port, the hook and the tools that connect it to an agent, and implementations."""
+"""Long-term memory: what outlasts a conversation. The port, the hook and the tools for agents, and implementations.
+
+`ReActAgent(long_term_memory=...)` installs the hook and the tools, as `long_term_memory_mode` says: "static", "agent"
+or "both".
+"""
 
 from __future__ import annotations
 

@@ -51,11 +51,20 @@ _MORE = 3
 
 
 class Mem0LongTermMemory(LongTermMemory):
-    """Records to and retrieves from mem0.
+    """Records to and retrieves from mem0, on its platform or on a server of your own.
+
+    | `api` | record | retrieve | key |
+    |---|---|---|---|
+    | "v3" | POST /v3/memories/add/ | POST /v3/memories/search/ | `Authorization: Token ...` |
+    | "v1" | POST /v1/memories/ | POST /v2/memories/search/ | `Authorization: Token ...` |
+    | "self_hosted" | POST /memories | POST /search | `X-API-Key: ...` |
 
     `api_key` comes from MEM0_API_KEY when not given; only the platform requires one. `base_url` is needed for a server
     of your own. `infer=False` stores the messages as they are. `timeout` are the seconds of one request. `scope` fills
-    in what the scope of a call lacks; mem0 needs at least one of user, agent and session.
+    in what the scope of a call lacks; mem0 needs at least one of user, agent and session (its `run_id`).
+
+    The platform distils in the background, so a record may be found some seconds later. Errors and unreadable answers
+    are a `LongTermMemoryServiceError`, never an empty result. No package is needed.
     """
 
     def __init__(

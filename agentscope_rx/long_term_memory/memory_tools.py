@@ -26,7 +26,13 @@ MAX_LIMIT = 50
 def long_term_memory_tools(memory: LongTermMemory, *, scope: MemoryScope | None = None) -> tuple[Tool, Tool]:
     """The tools `record_to_memory` and `retrieve_from_memory`; their scope is that of the call, then `scope`.
 
-    An error of the long-term memory is an error result with its text, as that of any tool.
+    | tool | arguments | the model reads |
+    |---|---|---|
+    | `record_to_memory` | `thinking`, `content`: a list of sentences | that it is stored |
+    | `retrieve_from_memory` | `keywords`: a list, `limit` | a list of notes |
+
+    `thinking` is recorded as an assistant's thinking: context for a model that distils, and no fact. An error of the
+    long-term memory is an error result with its text.
     """
     default = check_scope("scope", scope)
 

@@ -24,7 +24,14 @@ LIMIT = 5
 
 
 class LongTermMemory(ABC):
-    """Remembers across conversations. Implementations can be called from several threads and loops."""
+    """Remembers across conversations: `record` keeps what messages say, `retrieve` finds it again.
+
+        await memory.record([Msg.user("I moved to Berlin.")], scope=MemoryScope(user="ann"))
+        notes = await memory.retrieve("Where do I live?", 5, scope=MemoryScope(user="ann"))
+
+    Each method is a cold Flow, and may be called from several threads and loops. An implementation decides what it
+    keeps: texts, or facts that a model makes of them. `testing.check_long_term_memory` checks the laws.
+    """
 
     @abstractmethod
     def record(

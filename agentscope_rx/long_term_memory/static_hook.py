@@ -1,21 +1,4 @@
-"""`StaticLongTermMemory`: each call gets the notes that fit its input, and is recorded after its reply.
-
-    PreCall          the input is noted
-    PreReasoning     first round: retrieve |> timeout --> one message      each round: system | notes | history | hints
-    PostCall         record the input and the reply, awaited or in the background
-
-The notes are in the requests of one call. They are in no memory, are never recorded, and are no input, so a call that
-continues pending calls is not affected. Such a call gets the notes for the last message of the user.
-
-| the run                                                | is recorded                                      |
-|--------------------------------------------------------|--------------------------------------------------|
-| gives its reply (also at a limit, or by a tool)        | its input and the reply                          |
-| gives the reply to a call that had to wait             | the user's last message and the reply            |
-| waits for approvals or results, or was stopped         | when a later call gives the reply                |
-| is interrupted, fails or is disposed                   | not                                              |
-
-An error or a deadline of the long-term memory is reported, by `on_error` or as a dropped error, and the run goes on.
-"""
+"""`StaticLongTermMemory`: each call gets the notes that fit its input, and is recorded after its reply."""
 
 from __future__ import annotations
 
@@ -68,20 +51,41 @@ class _Call:
 
 
 class StaticLongTermMemory(RecordingHook):
-    """Retrieves notes for each call and records it; `ReActAgent(long_term_memory=...)` installs one.
+    """Retrieves notes for each call, and records it; `ReActAgent(long_term_memory=...)` installs one.
 
-    | option             | sets                                                                                 |
-    |--------------------|--------------------------------------------------------------------------------------|
-    | `scope`            | whose facts, as far as the context of a call does not say (`MemoryScope`, `user_id`) |
-    | `limit`            | the number of notes                                                                  |
-    | `retrieve`         | False: record only                                                                   |
-    | `retrieve_timeout` | seconds for the notes of a call (None: no limit)                                     |
-    | `record`           | "await": before the call ends; "background": after it (see `drained`); "off"         |
-    | `record_timeout`   | seconds for a record (None: no limit)                                                |
-    | `record_tools`     | True: tool calls and their results are recorded, too                                 |
-    | `queue_limit`      | background records; a run that finds so many waits for its own                       |
-    | `explanation`      | the sentence before the notes                                                        |
-    | `on_error`         | gets each error instead of the dropped-error hook                                    |
+        PreCall          the input is noted
+        PreReasoning     first round: retrieve |> timeout --> one message    each round: system | notes | history | hints
+        PostCall         record the input and the reply, awaited or in the background
+
+    | option | |
+    |---|---|
+    | `scope` | whose facts, as far as the context of a call does not say (`MemoryScope`, `user_id`) |
+    | `limit` | the number of notes |
+    | `retrieve` | False: record only |
+    | `retrieve_timeout` | seconds for the notes of a call (None: no limit) |
+    | `record` | "await": before the call ends; "background": after it (see `drained`); "off" |
+    | `record_timeout` | seconds for a record (None: no limit) |
+    | `record_tools` | True: tool calls and their results are recorded, too |
+    | `queue_limit` | background records; a run that finds so many waits for its own, so that none is dropped |
+    | `explanation` | the sentence before the notes |
+    | `on_error` | gets each error instead of the dropped-error hook |
+
+    | the run | is recorded |
+    |---|---|
+    | gives its reply (also at a limit, or by a tool) | its input, also that of `enqueue`, and the reply |
+    | gives the reply to a call that had to wait | the user's last message and the reply |
+    | waits for approvals or results, or was stopped | when a later call gives the reply |
+    | is interrupted, fails or is disposed | not |
+
+    - **Notes belong to one call.** They are in no memory and no session, are never recorded, and are no input. A call
+      without input gets the notes for the user's last message.
+    - **A note cannot close its tag.** Its text is still something that a user or a tool has said: treat it as other
+      input.
+    - **Prompt caches** end after the system message, as notes differ from call to call; within a call they hold.
+    - **An error**, or more than `retrieve_timeout`, is reported, and the call goes on without notes. A record that
+      fails is never the run's failure.
+    - **Background records** are stored one after the other, in the order of the calls, on the library's loop. A
+      `GracefulShutdown` waits for them, at most `grace` seconds. A process that ends without waiting loses them.
 
     Its high `priority` lets it see input and reply as other hooks have left them.
     """

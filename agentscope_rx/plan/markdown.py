@@ -19,7 +19,7 @@ _BOXES: dict[PlanState, str] = {
 
 
 def plan_markdown(plan: Plan, *, detailed: bool = False) -> str:
-    """The plan with its subtasks; `detailed` adds the texts, times and outcomes of the subtasks."""
+    """The plan with its subtasks as Markdown; `detailed` adds the texts, times and outcomes of the subtasks."""
     lines = [
         f"# {_line(plan.name)}",
         f"**Description**: {plan.description}",
@@ -56,7 +56,10 @@ def subtask_markdown(subtask: SubTask, *, detailed: bool = False) -> str:
 
 
 def todos_markdown(todos: Iterable[Todo]) -> str:
-    """The list, a line for each todo."""
+    """The list as Markdown, a line for each todo.
+
+    - [ ] a todo        - [ ] [WIP] one in progress        - [x] one that is done        - [ ] [Abandoned] one given up
+    """
     return "\n".join(_BOXES[todo.state] + _line(todo.content) for todo in todos)
 
 

@@ -76,7 +76,12 @@ class _Json:
 
 @dataclass(frozen=True, slots=True)
 class SubTask(_Json):
-    """A step of a plan. Times are in seconds since the epoch; `outcome` is what was achieved."""
+    """A step of a plan. Times are in seconds since the epoch; `outcome` is what was achieved.
+
+    todo --> in_progress --> done            a person or the model may set each of them back, within the rules
+      |           |
+      +-----------+-------> abandoned
+    """
 
     name: str
     description: str = ""
@@ -98,7 +103,11 @@ class SubTask(_Json):
 
 @dataclass(frozen=True, slots=True)
 class Plan(_Json):
-    """Steps towards an outcome, in their order. Times are in seconds since the epoch."""
+    """Steps towards an outcome, in their order. Times are in seconds since the epoch.
+
+    plan = Plan("Move to Oslo", subtasks=(SubTask("Find a flat"), SubTask("Book a van")))
+    Plan.from_dict(plan.to_dict()) == plan
+    """
 
     name: str
     description: str = ""

@@ -1,13 +1,4 @@
-"""The hints of a plan notebook: what the model reads before each round, and memory never holds.
-
-| the plan                                   | the hint                                              |
-|--------------------------------------------|-------------------------------------------------------|
-| there is none                              | plan first, if the work is complex (first round only) |
-| all subtasks done or abandoned, or none    | finish the plan                                       |
-| nothing begun                              | begin with the first subtask that waits               |
-| one in progress                            | its texts; go on with it, then finish it              |
-| some closed, none in progress              | begin the next one                                    |
-"""
+"""The hints of a plan notebook: what the model reads before each round, and memory never holds."""
 
 from __future__ import annotations
 
@@ -33,7 +24,16 @@ the plan directly.
 
 @dataclass(frozen=True, slots=True)
 class DefaultPlanToHint:
-    """The hints of the table above."""
+    """The hint of a `PlanNotebook`, by the state of the plan.
+
+    | the plan | the hint |
+    |---|---|
+    | there is none | plan first, if the work is complex (first round only) |
+    | all subtasks done or abandoned, or none | finish the plan |
+    | nothing begun | begin with the first subtask that waits |
+    | one in progress | its texts; go on with it, then finish it |
+    | some closed, none in progress | begin the next one |
+    """
 
     max_subtasks: int | None = None
     need_user_confirm: bool = True

@@ -1,10 +1,4 @@
-"""`PlanNotebook`: the tools by which a model makes a plan and follows it, and the hints that keep it to it.
-
-    agent = ReActAgent("Friday", model, plan_notebook=PlanNotebook(max_subtasks=8))
-    agent.plan_notebook.plan(agent.conversation())          the plan of a conversation, or None
-
-Every conversation has its own plan, which is saved with it. So one notebook serves many conversations, and agents.
-"""
+"""`PlanNotebook`: the tools by which a model makes a plan and follows it, and the hints that keep it to it."""
 
 from __future__ import annotations
 
@@ -37,12 +31,36 @@ from agentscope_rx.tools.options import check_count, check_flag
 
 
 class PlanNotebook(PlanningHook):
-    """A hook with ten tools: `create_plan`, `revise_current_plan`, `finish_subtask`, ... (see `PlanTools`).
+    """Gives the model ten tools to make a plan and follow it, and a hint before each round.
 
-    `max_subtasks` bounds a plan, at its creation and when a subtask is added. With `need_user_confirm` the model is
-    told to wait for the user before it begins. `plan_to_hint` makes the text of the hint of a plan, or of None.
-    `storage` keeps historical plans elsewhere than in the conversation. `clock` gives the time in seconds since
-    the epoch. Notebooks with other `name`s keep other plans in the same conversation.
+        agent = ReActAgent("Friday", model, plan_notebook=PlanNotebook(max_subtasks=8))
+        agent.plan_notebook.plan(agent.conversation())          the plan of a conversation, or None
+
+    | tool | does |
+    |---|---|
+    | `create_plan` | makes the plan; one that goes on is archived as abandoned |
+    | `update_plan_info` | changes its name, description and expected outcome |
+    | `revise_current_plan` | adds, revises or deletes a subtask |
+    | `update_subtask_state` | sets `todo`, `in_progress` or `abandoned` |
+    | `finish_subtask` | marks a subtask done; the next one that waits is in progress then |
+    | `view_subtasks`, `get_subtask_count` | details; the numbers by state |
+    | `finish_plan` | ends the plan as `done` or `abandoned`, and archives it |
+    | `view_historical_plans`, `recover_historical_plan` | the archive; a plan of it goes on where it was |
+
+    At most one subtask is in progress, and all before one that has begun are done or abandoned. A call against a rule
+    is an error result that says what to do, and changes nothing.
+
+    | option | |
+    |---|---|
+    | `max_subtasks` | bounds a plan, at its creation and when a subtask is added |
+    | `need_user_confirm` | the model is told to wait for the user before it begins |
+    | `plan_to_hint` | makes the text of the hint of a plan, or of None; "" is no hint |
+    | `storage` | keeps historical plans elsewhere than in the conversation, for all conversations of the notebook |
+    | `clock` | gives the time in seconds since the epoch |
+    | `name` | notebooks with other names keep other plans in the same conversation |
+
+    Hints come last in a request, in `<system-hint>` tags; memory never has them. `tools=notebook.tools()` gives the
+    tools without hints. `on_change` and `changes` report the changes of all conversations, those by hand included.
     """
 
     def __init__(

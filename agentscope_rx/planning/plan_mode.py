@@ -1,20 +1,4 @@
-"""`PlanMode`: the model reads and plans, and changes nothing, until a person has approved its plan.
-
-    agent = ReActAgent("Friday", model, tools=[...], plan_mode=True)
-    reply = agent.call("Rename the column").run()             it waits with a call of submit_plan
-    agent.call(Approve(reply.pending_calls[0])).run()         all tools from now on
-    agent.call(Reject(reply.pending_calls[0], "keep the old name, too")).run()        the model revises its plan
-
-| in plan mode, a call of        | is                                                       |
-|--------------------------------|----------------------------------------------------------|
-| a tool with `read_only=True`   | run, after its approval if it needs one                  |
-| a tool in `allow`              | the same                                                 |
-| `submit_plan`                  | approved or rejected by the caller                       |
-| any other tool                 | rejected, without asking for its approval                |
-
-The mode holds for the calls of sub-agents too. It belongs to the conversation and is saved with it; so is the call that
-waits for approval.
-"""
+"""`PlanMode`: the model reads and plans, and changes nothing, until a person has approved its plan."""
 
 from __future__ import annotations
 
@@ -55,10 +39,34 @@ _OFF = f"Plan mode is off: there is nothing to approve. Go on without '{SUBMIT}'
 
 
 class PlanMode(PlanningHook):
-    """A hook that refuses tools that may change something, until the plan is approved.
+    """Refuses tools that may change something, until a person has approved the plan of the model.
 
-    `start` is the mode of a new conversation. `allow` names further tools that may run in plan mode. `enter_tool` adds
-    a tool by which the model can turn the mode on. `hint` replaces what the model reads in plan mode; "" is no hint.
+        agent = ReActAgent("Friday", model, tools=[...], plan_mode=True)
+        reply = agent.call("Rename the column").run()             it waits with a call of submit_plan
+        agent.call(Approve(reply.pending_calls[0])).run()         all tools from now on
+        agent.call(Reject(reply.pending_calls[0], "keep the old name, too")).run()        the model revises its plan
+
+    | in plan mode, a call of | is |
+    |---|---|
+    | a tool with `read_only=True` | run, after its approval if it needs one |
+    | a tool or sub-agent in `allow` | the same; calls of the sub-agent are under this table, too |
+    | `submit_plan` | approved (perhaps edited) or rejected by the caller |
+    | any other tool, a sub-agent too | rejected, without asking for its approval; the model reads why |
+
+    | option | |
+    |---|---|
+    | `start` | the mode of a new conversation |
+    | `allow` | further tools that may run in plan mode |
+    | `enter_tool` | adds a tool by which the model can turn the mode on; that call runs alone |
+    | `hint` | what the model reads in plan mode; "" is no hint |
+
+    - `read_only` says that a tool changes nothing outside of the conversation. A tool of an MCP server has what the
+      server declares. For others: `toolkit.register(tool, read_only=True)`.
+    - An approval turns the mode off for the conversation; `agent.enter_plan_mode()` and `leave_plan_mode()` switch it,
+      also during a run, from the next tool call on.
+    - The mode and a pending `submit_plan` are saved with the conversation.
+    - `Approve(call, remember="tool")` approves later plans without asking, and a toolkit that asks for no approvals
+      (`approval=lambda call: False`) asks for none of `submit_plan` either.
     """
 
     def __init__(

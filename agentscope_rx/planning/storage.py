@@ -22,7 +22,14 @@ from agentscope_rx.session.session import ListTail
 
 
 class PlanStorage(ABC):
-    """The port of historical plans. A plan is added before it leaves the notebook: an end in between loses nothing."""
+    """The port of historical plans: those that were finished, abandoned or replaced.
+
+        PlanNotebook(storage=InMemoryPlanStorage())
+        PlanNotebook(storage=SessionPlanStorage(JsonSession("plans"), "team"))
+
+    Without one, a notebook keeps them in its state, which is saved with the conversation. A plan is added before it
+    leaves the notebook: an end in between loses nothing, and if it fails, the plan goes on.
+    """
 
     @abstractmethod
     def add(self, plan: Plan) -> Flow[None]:
@@ -42,7 +49,7 @@ class PlanStorage(ABC):
 
 
 class InMemoryPlanStorage(PlanStorage):
-    """Plans in this process."""
+    """Keeps plans in this process."""
 
     def __init__(self) -> None:
         self._lock = new_lock()

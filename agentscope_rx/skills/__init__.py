@@ -1,4 +1,4 @@
-"""Skills: instructions with files, shown by name and description and read when needed (`SkillsHook`).
+"""Skills: instructions with files, shown to a model by name and description, and read when needed (`SkillsHook`).
 
 They are folders with a SKILL.md, by the open Agent Skills format. Reading one needs the extra `skills`.
 """

@@ -46,9 +46,13 @@ class Skills:
 
 
 class SkillCatalog:
-    """Reads sources, and again what has changed. It may be used from several threads.
+    """Reads the skills of several sources, the earlier sources first, and again what has changed.
 
-    `MissingExtraError` without PyYAML.
+        catalog = SkillCatalog(WorkspaceSkills(workspace), UserSkills(), PackageSkills())
+        skills = catalog.read()                a `Skills`: by name, with what is shadowed and what cannot be used
+
+    A skill hides those of the same name in later sources. It may be used from several threads. `MissingExtraError`
+    without PyYAML.
     """
 
     def __init__(self, *sources: AnySource) -> None:

@@ -1,23 +1,4 @@
-"""YAML front matter of a Markdown file: `read_front_matter` and `front_matter_text`, which writes it.
-
-    ---
-    name: travel-planning          line 2
-    metadata:
-      version: 1.10                text("metadata", ...) gives it as written: "1.10"
-    ---
-    # The body
-
-| limit                 | value                                                                              |
-|-----------------------|------------------------------------------------------------------------------------|
-| size                  | 16,384 code points                                                                 |
-| aliases, depth        | 10 each; an alias within its own anchor is refused                                 |
-| keys                  | text, none twice in a mapping                                                      |
-| tags (`!x`, `!!str`)  | none: no object of Python is ever made                                             |
-| values                | text, whole numbers, decimals, true and false, null; lists and mappings of these   |
-
-A date, `yes` and `0o17` are text: what another reader of YAML makes of them differs from version to version. Values
-are built from the parser's events, so that every limit applies before anything is built.
-"""
+"""YAML front matter of a Markdown file: `read_front_matter` and `front_matter_text`, which writes it."""
 
 from __future__ import annotations
 
@@ -111,7 +92,26 @@ class FrontMatter:
 
 
 def read_front_matter(text: str, file: str) -> FrontMatter:
-    """The front matter of a file's text; `FrontMatterError` with file and line, `MissingExtraError` without PyYAML."""
+    """The front matter of a file's text; `FrontMatterError` with file and line, `MissingExtraError` without PyYAML.
+
+        ---
+        name: travel-planning          line 2
+        metadata:
+          version: 1.10                text("metadata", ...) gives it as written: "1.10"
+        ---
+        # The body
+
+    | limit | |
+    |---|---|
+    | size | 16,384 code points |
+    | aliases, depth | 10 each; an alias within its own anchor is refused |
+    | keys | text, none twice in a mapping |
+    | tags (`!x`, `!!str`) | none: no object of Python is ever made |
+    | values | text, whole numbers, decimals, true and false, null; lists and mappings of these |
+
+    A date, `yes` and `0o17` are text: what another reader of YAML makes of them differs from version to version. Values
+    are built from the parser's events, so that every limit applies before anything is built.
+    """
     text = text.removeprefix("\ufeff")
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE:

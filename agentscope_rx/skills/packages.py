@@ -36,9 +36,13 @@ GROUP = "agentscope_rx.skills"
 
 
 class PackageSkills(SkillSource):
-    """The skills of installed packages; `only` lists the names of the entry points that are used.
+    """The skills of installed packages, found by the entry points of the group `agentscope_rx.skills`.
 
-    They are read once: a package does not change while a program runs.
+        [project.entry-points."agentscope_rx.skills"]       in the package's pyproject.toml
+        acme = "acme_tools:skills"                          acme_tools/skills/*/SKILL.md
+
+    `only` lists the names of the entry points that are used. The files may be in a zip file. To find them, Python
+    imports the package that the entry point names. They are read once: a package does not change while a program runs.
     """
 
     label = "package"

@@ -1,20 +1,4 @@
-"""`SkillScripts`: runs the scripts of skills in a backend, by the tool `run_skill_script`.
-
-    SkillsHook(*usual_sources(workspace), run_scripts=SkillScripts(backend=BubblewrapBackend(workspace)))
-
-    run_skill_script(name, path, version, args)
-      -> approval: the person sees the skill, the script, the version and the arguments
-      -> all files of the skill are read: is the version the one of the call?        no: refused, with the new version
-      -> they are handed to the backend through standard input, and unpacked in the HOME of the command, an empty folder
-      -> the interpreter of the script's extension runs it, in the workspace
-
-The version is a hash over all files of the skill. So a remembered approval (`remember="arguments"`) is for this very
-content: a script that has changed, or a file beside it, asks again. What runs are the bytes that were hashed, so that a
-change after the approval has no effect. Nothing of them is in the workspace, and nothing remains: HOME is removed, or
-is in the sandbox. So scripts of the user's folder and of zipped packages run, too, also where no folder is mounted.
-
-What a script can do is what the backend says (`Backend.guarantees`); in a `LocalBackend` all that its user can do.
-"""
+"""`SkillScripts`: runs the scripts of skills in a backend, by the tool `run_skill_script`."""
 
 from __future__ import annotations
 
@@ -97,13 +81,27 @@ class _Script:
 class SkillScripts:
     """Runs scripts of skills in the folder of a workspace, or in a `backend`.
 
-    | option              | sets                                                                                   |
-    |---------------------|----------------------------------------------------------------------------------------|
-    | `requires_approval` | False: no call needs approval; or a function of the arguments                          |
-    | `interpreters`      | more rows for `INTERPRETERS`, or others; None in the place of the words takes one out  |
-    | `timeout`           | seconds for one script; by default as the backend has it                               |
-    | `max_output`        | bytes of output that the model gets; the same                                          |
-    | `env`               | variables of the scripts, which get no others of this process but harmless ones        |
+        SkillsHook(*usual_sources(workspace), run_scripts=SkillScripts(backend=BubblewrapBackend(workspace)))
+
+        run_skill_script(name, path, version, args)
+          -> approval: the person sees the skill, the script, the version and the arguments
+          -> all files of the skill are read: is the version the one of the call?        no: refused, with the new version
+          -> they are handed to the backend through standard input, and unpacked in the HOME of the command, an empty folder
+          -> the interpreter of the script's extension runs it, in the workspace
+
+    - `requires_approval`: False: no call needs approval; or a function of the arguments
+    - `interpreters`: by extension, such as `{".rb": ["ruby"]}`; None takes one out. Known: .py, .sh, .bash, .js, .mjs,
+      .cjs
+    - `timeout`: seconds for one script; by default as the backend has it
+    - `max_output`: bytes of output that the model gets; the same
+    - `env`: variables of the scripts, which get no others of this process but harmless ones
+
+    - The version is a hash over all files of the skill, so a remembered approval (`remember="arguments"`) is for this
+      very content. What runs are the bytes that were hashed: a change after the approval has no effect.
+    - Nothing of them is in the workspace, and nothing remains. Scripts of the user's folder and of zipped packages run,
+      too.
+    - What a script can do is what the backend says (`Backend.guarantees`); in a `LocalBackend` all that its user can
+      do.
     """
 
     def __init__(

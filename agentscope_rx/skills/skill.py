@@ -40,7 +40,17 @@ _TOOL = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 @dataclass(frozen=True, slots=True)
 class SkillInfo:
-    """The front matter of a skill."""
+    """The front matter of a skill.
+
+    | field | |
+    |---|---|
+    | `name` | required: 1 to 64 of a-z, 0-9 and single hyphens, none at its ends; the name of the folder, too |
+    | `description` | required: 1 to 1,024 characters: what the skill does, and when to use it |
+    | `license` | |
+    | `compatibility` | up to 500 characters: what it needs; shown when it is loaded |
+    | `metadata` | texts by name, as they are written: `version: 1.10` is "1.10" |
+    | `allowed_tools` | names of tools; shown to the model, and permits nothing |
+    """
 
     name: str
     description: str
@@ -65,6 +75,10 @@ class SkillInfo:
 @dataclass(frozen=True, slots=True, init=False)
 class Skill:
     """A whole skill: its front matter, the instructions `content`, and the bytes of its other files by path.
+
+        trip-planning/
+          SKILL.md              front matter and instructions
+          scripts/ references/ assets/ ...      the other files
 
     Made in code, `resources` may hold texts, which are stored as UTF-8. `ConfigurationError` for what the format does
     not allow.

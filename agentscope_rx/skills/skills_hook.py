@@ -1,15 +1,4 @@
-"""`SkillsHook`: shows a model which skills there are, and gives it the tools to read them when it needs them.
-
-    agent = ReActAgent("Friday", model, hooks=[SkillsHook(*usual_sources("."))])
-
-    PreCall          look at the sources (worker) -> the list of names and descriptions, in the system message
-    load_skill       the instructions of one skill; its own tools become available, in this conversation
-    read_skill_file  one of its files
-    run_skill_script one of its scripts, if the program allows that: see `scripts`
-
-The list is read again at a call if a source has changed. A skill that cannot be used is reported once, and the others
-are there.
-"""
+"""`SkillsHook`: shows a model which skills there are, and gives it the tools to read them when it needs them."""
 
 from __future__ import annotations
 
@@ -36,19 +25,31 @@ MAX_TOKENS = 2_000
 
 
 class SkillsHook(Hook):
-    """Shows the skills of its sources, the earlier sources first, and adds `load_skill` and `read_skill_file`.
+    """Shows the model the skills of its sources, and gives it the tools to read them when it needs them.
 
-    | option        | sets                                                                                     |
-    |---------------|------------------------------------------------------------------------------------------|
-    | `tools`       | tools by the name of a skill: they are available once the skill is loaded                |
-    | `run_scripts` | `SkillScripts(workspace)`: adds `run_skill_script` (None: scripts are only read)        |
-    | `max_tokens`  | the budget of the list, measured by `counter` (default: an estimate)                     |
-    | `instruction` | the text above the list; "" is none                                                      |
-    | `timeout`     | seconds for the sources (None: no limit); after them the call has the list of before     |
-    | `on_problem`  | gets each problem of a skill instead of the dropped-error hook                           |
+        PreCall          look at the sources (worker) -> the list of names and descriptions, in the system message
+        load_skill       the instructions of one skill; its own tools become available, in this conversation
+        read_skill_file  one of its files
+        run_skill_script one of its scripts, if the program allows that: see `SkillScripts`
 
-    A source is a `SkillSource`, a `Workspace`, a `Skill`, or the path of a folder that holds skills. One hook may
-    serve any number of agents and conversations. What a skill allows itself (`allowed-tools`) permits nothing.
+    | option | |
+    |---|---|
+    | `tools` | tools by the name of a skill: they are available once the skill is loaded |
+    | `run_scripts` | `SkillScripts(workspace)`: adds `run_skill_script` (None: scripts are only read) |
+    | `max_tokens` | the budget of the list, measured by `counter` (default: an estimate) |
+    | `instruction` | the text above the list; "" is none |
+    | `timeout` | seconds for the sources (None: no limit); after them the call has the list of before |
+    | `on_problem` | gets each problem of a skill instead of the dropped-error hook |
+
+    A source is a `SkillSource`, a `Workspace`, a `Skill`, or the path of a folder that holds skills; earlier sources
+    come first.
+
+    - At each call the hook looks at the times and sizes of the files, and reads what has changed. Otherwise the list is
+      the same text, sorted by name, so that a prompt cache holds.
+    - If the list is too long, descriptions are cut to one length, then the last names are left out, and both is said.
+    - A skill that cannot be used is reported once, with file and line, and takes no other one away.
+    - What a skill allows itself (`allowed-tools`) permits nothing.
+    - One hook may serve any number of agents and conversations; loaded skills are saved with each.
     """
 
     in_sub_agents = True

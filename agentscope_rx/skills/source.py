@@ -94,7 +94,19 @@ class SkillScan:
 
 
 class SkillSource(ABC):
-    """A place where skills are found."""
+    """A place where skills are found. Its methods block: the library calls them on worker threads.
+
+    | source | label | skills |
+    |---|---|---|
+    | `WorkspaceSkills(workspace)` | `workspace` | `skills/*/SKILL.md` in the workspace |
+    | `UserSkills()` | `user` | `~/.agentscope/skills/*/SKILL.md` |
+    | `FolderSkills(path)` | the path | `*/SKILL.md` in a folder |
+    | `PackageSkills()` | `package:<name>` | those of installed packages, by their entry points |
+    | `GivenSkills([Skill(...)])` | `code` | skills that are made in code |
+
+    Links are not followed, hidden files are left out, and no path leads out of a folder. Limits: 1 MiB for SKILL.md,
+    1,000 files, 16 MiB for one and 64 MiB for all.
+    """
 
     label: str = ""
 

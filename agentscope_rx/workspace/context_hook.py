@@ -1,20 +1,4 @@
-"""`WorkspaceContextHook`: what a workspace says about itself, in the system message of each call.
-
-    PreCall      look at the files (worker) --> unchanged: the text of before | changed: a new text --> system message
-    PostActing   a tool has used a path below a folder with its own AGENTS.md --> its text, once, in the result
-
-| in the text                                    | what it is to the model                        |
-|------------------------------------------------|------------------------------------------------|
-| AGENTS.md                                      | instructions of the user                       |
-| knowledge/KNOWLEDGE.md, the files beside it    | information                                    |
-| `files`                                        | information                                    |
-| MEMORY.md                                      | notes that models have written: data           |
-| folder, operating system, date                 | facts                                          |
-
-The order is that of change, so that a prompt cache keeps the most. The text is the same, byte for byte, until a file or
-the day changes; a change during a call is in the next one. A file that cannot be read is a notice in the text, never
-the failure of a run.
-"""
+"""`WorkspaceContextHook`: what a workspace says about itself, in the system message of each call."""
 
 from __future__ import annotations
 
@@ -82,19 +66,39 @@ class _Text:
 class WorkspaceContextHook(Hook):
     """Adds the context of a workspace to the system message of each call, within `max_tokens`.
 
-    | option       | sets                                                                                      |
-    |--------------|-------------------------------------------------------------------------------------------|
-    | `max_tokens` | the budget, measured by `counter` (default: an estimate); the text is never above it      |
-    | `files`      | more files, by their paths in the workspace                                               |
-    | `session`    | False: no folder, operating system and date                                               |
-    | `memory`     | False: no MEMORY.md                                                                       |
-    | `nested`     | the budget of the AGENTS.md of sub-folders that one result gets; 0 for none of them       |
-    | `timeout`    | seconds for the files (None: no limit); after them the call goes on with the text before  |
-    | `clock`      | the time in seconds since the epoch                                                       |
-    | `zone`       | the time zone of the date (default: that of the machine)                                  |
+        PreCall      look at the files (worker) --> unchanged: the text of before | changed: a new text --> system message
+        PostActing   a tool has used a path below a folder with its own AGENTS.md --> its text, once, in the result
 
-    If not all of it fits, AGENTS.md comes first, then MEMORY.md, KNOWLEDGE.md, the list, and `files` in their order. A
-    text is cut at a line end, with a notice that says where to read on. One hook may serve any number of agents.
+    | in the text | is to the model |
+    |---|---|
+    | AGENTS.md | instructions of the user |
+    | knowledge/KNOWLEDGE.md, the names of the files beside it, `files` | information |
+    | MEMORY.md | notes that models have written: data |
+    | folder, operating system, date | facts |
+
+    | option | |
+    |---|---|
+    | `max_tokens` | the budget, measured by `counter` (default: an estimate); the text is never above it |
+    | `files` | more files, by their paths in the workspace |
+    | `session` | False: no folder, operating system and date |
+    | `memory` | False: no MEMORY.md |
+    | `nested` | the budget of the AGENTS.md of sub-folders that one result gets; 0 for none of them |
+    | `timeout` | seconds for the files (None: no limit); after them the call goes on with the text before |
+    | `clock` | the time in seconds since the epoch |
+    | `zone` | the time zone of the date (default: that of the machine) |
+
+    - **The budget is a law.** AGENTS.md comes first, then MEMORY.md, KNOWLEDGE.md, the list, and `files` in their
+      order. A text is cut at a line end, with a notice that says where to read on.
+    - **The text is the same, byte for byte**, until a file or the day changes, so that prompt caches hold. Files are
+      read again when they change; a change during a call is in the next one.
+    - **No file fails a run.** A file that cannot be read is a notice in the text.
+    - **The AGENTS.md of a sub-folder** comes with the first result whose call has used a path below it (arguments
+      `path`, `file_path`, `target`, `folder`, `cwd`), the outermost folder first. It is shown again when the file has
+      changed, or when a compaction has taken it out. Hidden, skipped and denied folders are left out.
+    - **No text can close its tag**: `<` before the name of such a tag becomes `&lt;`, in results of tools, too.
+    - **Who can write AGENTS.md gives orders** to later calls: let a person approve what writes there.
+
+    One hook may serve any number of agents.
     """
 
     in_sub_agents = True

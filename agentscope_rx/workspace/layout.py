@@ -68,7 +68,16 @@ def own_workspace(workspace: Workspace) -> Workspace:
 def init_workspace(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Make a folder a workspace: its folders, and a short AGENTS.md. What exists stays as it is.
 
-    Returns the paths that were made, relative to the folder; none if all of them existed.
+        AGENTS.md                    instructions of the user; one in a sub-folder is for what is below it
+        MEMORY.md                    what models have noted, distilled
+        memory/2026-11-23.md         what models have noted on one day; memory/archive/ has old days, and old MEMORY.md
+        knowledge/KNOWLEDGE.md       what the user wants known; other files in knowledge/ are listed
+        notes/                       drafts and notes of the agent, for its own use
+        skills/<name>/SKILL.md       skills
+        subagents/<name>.md          declarations of sub-agents
+        .agentscope/                 the library's own: sessions, permissions, the state of memory files
+
+    All of it is optional. Returns the paths that were made, relative to the folder; none if all of them existed.
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"init_workspace takes the path of a folder, such as '.', not {path!r:.60}.")

@@ -1,20 +1,4 @@
-"""`MemoryFilesHook`: notes of each conversation in `memory/2026-11-23.md`, distilled into MEMORY.md.
-
-    PostCall  --> reply
-        '--> (background)  new messages -- model --> facts --> the daily file        each message once
-                           the gap has passed: MEMORY.md, new notes -- model --> MEMORY.md
-                           old daily files --> memory/archive/
-
-| if                                                 | then                                                        |
-|----------------------------------------------------|-------------------------------------------------------------|
-| a model call or a write fails, or takes too long   | it is reported, no file changes, and the next call tries it |
-| the process ends during a record                   | the same: facts and the mark of their place are one write   |
-| MEMORY.md was changed meanwhile                    | it is distilled once more; changed again, it stays          |
-| an answer is empty, cut off, too long or too short | it is sent back once, then an error; MEMORY.md stays        |
-| the run was interrupted, failed, or waits          | nothing is noted; a later call notes it                     |
-
-Tools of models find the files by the `grep` and `read_file` of `FileTools`, and may change them as a person may.
-"""
+"""`MemoryFilesHook`: notes of each conversation in `memory/2026-11-23.md`, distilled into MEMORY.md."""
 
 from __future__ import annotations
 
@@ -68,21 +52,41 @@ _NOT_ENDED: Final = frozenset(
 class MemoryFilesHook(RecordingHook):
     """Keeps the memory files of a workspace by a model, after the calls of its agents.
 
-    | option        | sets                                                                                     |
-    |---------------|------------------------------------------------------------------------------------------|
-    | `model`       | finds facts and distils them; a small one will do. Its tokens are not in `run.usage`     |
-    | `daily`       | False: no notes of conversations                                                         |
-    | `distill`     | False: MEMORY.md stays as it is                                                          |
-    | `record`      | "background": the reply does not wait (see `drained`); "await": it does                  |
-    | `min_gap`     | seconds between two distillations, over all agents and processes on the workspace        |
-    | `max_tokens`  | of MEMORY.md, by `counter` (default: an estimate)                                        |
-    | `keep_days`   | the age of daily files that go to `memory/archive/`; None: none                          |
-    | `versions`    | the earlier MEMORY.md that are kept there                                                |
-    | `timeout`     | seconds for a record with its distillation (None: no limit)                              |
-    | `queue_limit` | background records; a run that finds so many waits for its own                           |
-    | `on_error`    | gets each error in the place of the dropped-error hook                                   |
-    | `clock`, `zone` | the time in seconds since the epoch, the time zone of days (default: the machine's)    |
-    | `name`        | of its state in each conversation: what is noted already                                 |
+        PostCall  --> reply
+            '--> (background)  new messages -- model --> facts --> the daily file        each message once
+                               the gap has passed: MEMORY.md, new notes -- model --> MEMORY.md
+                               old daily files --> memory/archive/
+
+    | option | |
+    |---|---|
+    | `model` | finds facts and distils them; a small one will do. Its tokens are not in `run.usage` |
+    | `daily` | False: no notes of conversations |
+    | `distill` | False: MEMORY.md stays as it is |
+    | `record` | "background": the reply does not wait (see `drained`); "await": it does |
+    | `min_gap` | seconds between two distillations, over all agents and processes on the workspace |
+    | `max_tokens` | of MEMORY.md, by `counter` (default: an estimate) |
+    | `keep_days` | the age of daily files that go to `memory/archive/`; None: none |
+    | `versions` | the earlier MEMORY.md that are kept there |
+    | `timeout` | seconds for a record with its distillation (None: no limit) |
+    | `queue_limit` | background records; a run that finds so many waits for its own |
+    | `on_error` | gets each error in the place of the dropped-error hook |
+    | `clock`, `zone` | the time in seconds since the epoch, the time zone of days (default: the machine's) |
+    | `name` | of its state in each conversation: what is noted already |
+
+    What can happen:
+
+    | if | then |
+    |---|---|
+    | a model call or a write fails, or takes too long | it is reported, no file changes, the next call tries it |
+    | the process ends during a record | the same: facts and the mark of their place are one write |
+    | MEMORY.md was changed meanwhile | it is distilled once more; changed again, it stays |
+    | an answer is empty, cut off, too long, or less than half of what there was | it is sent back once, then an error |
+    | the run was interrupted, failed, or waits | nothing is noted; a later call notes it |
+    | `.agentscope/memory.json` is damaged | an error that says so; delete it, and all daily files are distilled again |
+
+    Models find the notes by the `grep` and `read_file` of `FileTools`. What is noted is data in the prompts of the
+    model, and cannot close its tag there; a model may still take a planted sentence for a fact, so MEMORY.md is marked
+    as data.
     """
 
     kinds: tuple[type[Event], ...] | None = (PostCallEvent,)

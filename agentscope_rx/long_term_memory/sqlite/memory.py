@@ -49,21 +49,36 @@ _ROUNDS = 3
 
 
 class SqliteLongTermMemory(LongTermMemory):
-    """Facts in the file `path`, which is made if it does not exist; a leading `~` is expanded.
+    """Keeps facts in the SQLite file `path`, which is made if it does not exist; a leading `~` is expanded.
 
-    | option            | effect                                                                                    |
-    |-------------------|-------------------------------------------------------------------------------------------|
-    | `scope`           | the scope of calls that give none, and of the names that a given one lacks                |
-    | `embedding_model` | facts are found by meaning, too                                                           |
-    | `min_similarity`  | the least cosine at which meaning alone finds a fact                                      |
-    | `model`           | distils facts of messages, and corrects what is known; without it messages are kept whole |
-    | `attempts`        | how often the model may answer a question, until its answer is usable                     |
-    | `neighbours`      | known facts that the model sees for each new one                                          |
-    | `busy_seconds`    | how long an operation waits for another process that writes                               |
-    | `on_error`        | gets the errors that lose nothing (see `record`), in place of the dropped-error hook      |
+    | option | |
+    |---|---|
+    | `scope` | the scope of calls that give none, and of the names that a given one lacks |
+    | `embedding_model` | finds facts by meaning, too |
+    | `min_similarity` | the least cosine at which meaning alone finds a fact |
+    | `model` | distils facts of messages, and corrects what is known |
+    | `attempts` | how often the model may answer a question, until its answer is usable |
+    | `neighbours` | known facts that the model sees for each new one |
+    | `busy_seconds` | how long an operation waits for another process that writes |
+    | `on_error` | gets the errors that lose nothing (see `record`), in place of the dropped-error hook |
 
-    The file may be used by several processes at once. A fact that is known is not stored again: the same text, also
-    with other case, spaces and articles, and other punctuation around words.
+    - **Words**: SQLite's FTS5 ranks facts (BM25). English endings and accents do not matter; Chinese, Japanese and Thai
+      are indexed in pairs of characters. Any text is a valid query.
+    - **Meaning**: the ranks by words and by cosine are joined by reciprocal rank fusion; of equal ones the newest comes
+      first. All vectors of the scope are compared, some milliseconds for each thousand facts. Facts without a vector by
+      this model get theirs at the next record.
+    - **Without a model** messages are stored as notes, long ones in pieces of 1,000 characters.
+    - **With a model** a record takes one or two model calls. The first distils facts; if similar ones are known, the
+      second decides for each new one: add, update, delete, or none. An updated fact stays as history. A record for a
+      session or an agent updates facts of the same session or agent only.
+    - **Nothing is lost**: without usable facts the messages are stored, without a decision the fact is added, and a
+      `DistillationError` is reported.
+    - **The same text**, also with other case, spaces, articles or punctuation around words, is stored once. Signs that
+      mean something make another fact: `C++` and `C#`, `-5` and `5`, a question.
+    - **What is erased** (`forget`, `clear`) is overwritten in the file, and in its write-ahead log, unless another
+      process is reading it at this moment.
+    - Several processes may use the file, and it may hold other tables. A write is one transaction. A file that cannot
+      be used is a `LongTermMemoryStorageError` or a `LongTermMemoryFormatError`.
     """
 
     def __init__(
