@@ -1,4 +1,19 @@
-"""Several agents as one: pipelines, each of which is an agent, and `MsgHub`."""
+"""Several agents as one: pipelines, teams and hubs. Each pipeline is an agent itself.
+
+    review = SequentialPipeline([writer, critic], "Review")
+    reply = await review.call("Write about tea.")
+
+| to | use |
+|---|---|
+| call agents in turn, or at once | `SequentialPipeline`, `FanOutPipeline` |
+| call agents by a condition, or in a loop | `ConditionalPipeline`, `LoopPipeline` |
+| call one agent with many inputs | `MapPipeline`, the operator `map_agent` |
+| write the order as a program | `Pipeline`, with `Step`, `Progress` and `Program` |
+| let a model choose who answers | `RouterPipeline`, `Handoffs` |
+| let a model delegate tasks | `Supervisor` |
+| repeat until a goal is verified | `GoalLoop` |
+| let agents hear each other | `MsgHub` |
+"""
 
 from agentscope_rx.pipeline.conditional import Condition, ConditionalPipeline
 from agentscope_rx.pipeline.fan_out import Combine, FanOutPipeline

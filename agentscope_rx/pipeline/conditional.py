@@ -25,10 +25,13 @@ Condition = Callable[[Msg], bool | Awaitable[bool] | Flow[bool]]
 
 
 class ConditionalPipeline(Pipeline):
-    """Calls one member with the input: that of the first branch whose condition is true, else `otherwise`.
+    """Calls one member with the input: the member of the first branch whose condition is true, else `otherwise`.
 
-    `branches` are pairs of a condition and a member. Without `otherwise` an input that fits no branch is the reply.
-    A structured output is requested from the member.
+        ConditionalPipeline([(lambda message: "invoice" in message.text, billing)], otherwise=clerk)
+
+    `branches` are pairs of a condition and a member. A condition is a function of the last message of the input, plain
+    or async. If no condition is true and there is no `otherwise`, the reply is the input. `output=` of a call is
+    requested from the chosen member.
     """
 
     most_rounds: int | None = None
@@ -50,7 +53,7 @@ class ConditionalPipeline(Pipeline):
         self._otherwise = None if rest is None else rest.name
 
     def program(self, progress: Progress) -> Program:
-        """The member that is chosen; then its reply."""
+        """The chosen member, then its reply."""
         if progress.last is not None:
             return progress.last.value
         return self._choose(progress, 0)

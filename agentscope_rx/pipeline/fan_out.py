@@ -22,11 +22,16 @@ OnError = Literal["collect", "raise"]
 
 
 class FanOutPipeline(Pipeline):
-    """Calls all members with the same input, at most `at_most` at once, and combines their outcomes.
+    """Calls all members with the same input, at most `at_most` at once, and combines their results.
 
-    Each member runs to its end, however the others end; after `timeout` seconds its step fails. `combine` is a pure
-    function of the outcomes, which are in the order of the members; by default the reply has the text of each under
-    its name. With `on_error="raise"` the run fails with a `FanOutError` if members have failed: it holds all outcomes.
+        FanOutPipeline([style, facts], "Critics", timeout=60, combine=lambda results: results[0].value)
+
+    - **`combine`** is a pure function of the `StepResult`s, which are in the order of the members. It returns a `Msg`
+      or a text. By default the reply has the text of each member under its name.
+    - **A failure** of a member does not end the others: its result has an `error`. After `timeout` seconds a member
+      fails, with the kind "timeout". With `on_error="raise"` the run fails with a `FanOutError` when all members have
+      ended.
+    - **`output=`** of a call is refused: use `combine`.
     """
 
     takes_output = False
@@ -52,7 +57,7 @@ class FanOutPipeline(Pipeline):
         self._steps = tuple(Step(member, timeout=timeout) for member in self.members)
 
     def program(self, progress: Progress) -> Program:
-        """One round with all members; then the combined reply."""
+        """One round with all members, then the combined reply."""
         if self._steps and not progress.rounds:
             return self._steps
         outcomes = progress.results

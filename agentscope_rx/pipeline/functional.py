@@ -50,7 +50,7 @@ AT_MOST = 16
 def sequential_pipeline(
     members: Iterable[Member] | Mapping[str, Member], msgs: CallInput = None, *, context: RuntimeContext | None = None
 ) -> Flow[Msg]:
-    """Call the members one after the other, each with the reply of the one before it.
+    """Call the members in turn, each with the reply of the one before it; see `SequentialPipeline`.
 
     Signals: the last reply; a `StepError`.
     Cancels: the member in progress.
@@ -69,7 +69,10 @@ def fanout_pipeline(
 ) -> Flow[tuple[StepResult, ...]]:
     """Call all members with the same input, at most `at_most` at once; see `FanOutPipeline`.
 
-    Signals: the outcomes in the order of the members; a `FanOutError` with `on_error="raise"`.
+        for result in await fanout_pipeline([style, facts], "Is tea green?", timeout=60):
+            print(result.member, result.value.text if result.ok else result.error)
+
+    Signals: the `StepResult`s in the order of the members; with `on_error="raise"` a `FanOutError`.
     Cancels: the members in progress.
     """
     agents = tuple(members_of("fan-out", members).values())
@@ -95,7 +98,7 @@ def fanout_pipeline(
 def compose(
     first: Member, second: Member, name: str | None = None, **options: Unpack[PipelineOptions]
 ) -> SequentialPipeline:
-    """The pipeline of `first`, then `second`."""
+    """A pipeline that calls `first`, then `second` with its reply."""
     members = as_agent(first), as_agent(second)
     return SequentialPipeline(members, name or f"{members[0].name}, then {members[1].name}", **options)
 
@@ -112,9 +115,12 @@ def map_agent(
 ) -> Callable[[Observable[Msg | str]], Flow[StepResult]]:
     """An operator that calls the member with each input, at most `at_most` at once, each in a fresh `memory()`.
 
-    While `at_most` calls are in progress, or the subscriber asks for no more, demand is withheld from the source. With
-    `ordered` the results come in the order of the inputs, and one that is ready waits for those before it. A failed
-    call is a result with an `error`; with `on_error="raise"` it ends all.
+        questions.pipe(map_agent(facts, at_most=2, timeout=60)).subscribe(print)
+
+    While `at_most` calls are in progress, or the subscriber asks for no more, the source is not read. Inputs of a
+    source without back-pressure (a `Subject`) wait. With `ordered=True` results come in the order of the inputs, and
+    one that is ready counts as in progress until those before it have come. A failed call is a result with an `error`;
+    with `on_error="raise"` it ends all. A reply with pending calls is a result like others, and its memory is gone.
 
     Signals: a `StepResult` for each input; the error of the source, or with `on_error="raise"` a `StepError`.
     Cancels: the source and the calls in progress.

@@ -16,11 +16,11 @@ from agentscope_rx.pipeline.steps import Program, Progress, Step, StepResult
 
 
 class MapPipeline(Pipeline):
-    """Calls one member with each message of the input, at most `at_most` at once, and combines the outcomes.
+    """Calls one member with each message of the input, at most `at_most` at once, and combines the results.
 
-    Each message begins a conversation of its own: the member's own memory is not used. The outcomes are in the order of
-    the messages. `timeout`, `on_error` and `combine` are as for `FanOutPipeline`; by default the reply has the text of
-    each outcome as a paragraph. For an Observable of inputs see `map_agent`.
+    Each message begins a conversation of its own: the member's own memory is not used. The results are in the order of
+    the messages. `timeout`, `on_error` and `combine` are those of `FanOutPipeline`; by default the reply has the text
+    of each result as a paragraph. For an Observable of inputs use `map_agent`.
     """
 
     takes_output = False
@@ -53,7 +53,7 @@ class MapPipeline(Pipeline):
         return MemberTool(self, agent, interrupt_grace=self.interrupt_grace, fresh=True)
 
     def program(self, progress: Progress) -> Program:
-        """One round with a step for each message; then the combined reply."""
+        """One round with a step for each message, then the combined reply."""
         if progress.input and not progress.rounds:
             return [Step(self.member.name, [message], timeout=self._timeout) for message in progress.input]
         if self.on_error == "raise":

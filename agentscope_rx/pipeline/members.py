@@ -26,10 +26,10 @@ STOPPED = "I was interrupted before I had an answer."
 
 
 class FunctionAgent(Agent):
-    """A function as an agent: each call is one call of it, with the last message of the input.
+    """A function as an agent: each call of the agent calls the function, with the last message of the input.
 
-    It returns text or a `Msg`, or an awaitable or Observable of one. A plain `def` runs on a worker thread. It has no
-    conversation: as a member of a pipeline it begins with an empty memory each time.
+    The function returns text or a `Msg`, or an awaitable or Observable of one. A plain `def` runs on a worker thread.
+    As a member of a pipeline it begins with an empty memory each time.
     """
 
     def __init__(self, function: Callable[[Msg], object], name: str | None = None) -> None:

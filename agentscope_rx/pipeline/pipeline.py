@@ -70,16 +70,24 @@ _TRACE = "trace"
 
 
 class Pipeline(ActingAgent):
-    """An agent that calls its members as `program` says, which a subclass provides.
+    """An agent that calls its members as `program` says. Subclass it and define `program`.
 
-    `members` are agents, and functions of a message (`Msg -> Msg | str`); a mapping gives names to functions. Names are
-    unique. At most `at_most` steps of a round run at once; None is no limit. In the pipeline's own conversation the
-    members use their own memories; in a call with `memory=`, and where the pipeline is a tool or a member of another
-    pipeline there, each has a conversation of its own, kept and saved with the pipeline's. Interrupted members have
-    `interrupt_grace` seconds to end. The other options are those of `ReActAgent`; `checkpoint="stage"` saves the
-    conversation before each step, so that another process goes on there after a crash.
+        class Twice(Pipeline):
+            def program(self, progress: Progress) -> Program:
+                return Step("Writer") if len(progress.rounds) < 2 else progress.rounds[-1][0].value
 
-    A subclass must keep all its state in what `program` is given: a run may go on in another process.
+    `members` are agents, and functions of a message (`Msg -> Msg | str`, also async); a mapping gives functions their
+    names. Names are unique. At most `at_most` steps of a round run at once; None is no limit.
+
+    - **Memories**: in the pipeline's own conversation members use their own memories. In a call with `memory=`, and
+      where the pipeline is a tool or a member, each member has a separate conversation, kept and saved with the
+      pipeline's.
+    - **State**: a run may go on in another process, so `program` reads all that it needs from its argument.
+    - **Durability**: `checkpoint="stage"` saves the conversation before each step. Another process goes on there.
+    - **Interruption**: interrupted members have `interrupt_grace` seconds to end.
+    - **Rounds**: a run has at most `most_rounds` (1,000; None: no limit); then it ends with `UsageLimitError`.
+
+    The other options are those of `ReActAgent`.
     """
 
     takes_output: bool = True
@@ -169,13 +177,14 @@ class Pipeline(ActingAgent):
     def program(self, progress: Progress) -> Program:
         """The steps of the next round, or the reply. A pure function of what has happened so far.
 
-        It is asked at the beginning of a run, after each round, and again when a run goes on, perhaps in another
-        process: it must return the same for the same progress. A raised error is that of the run; `result.value` raises
-        the `StepError` of a member that has failed. It may also return an awaitable or an Observable of its decision.
+        It returns a `Step`, a list of them that run at once, or a `Msg` or text: the reply. It may also return an
+        awaitable or an Observable of one of these. It is called at the beginning of a run, after each round, and again
+        when a run goes on, perhaps in another process: the same progress must give the same result. An error that it
+        raises is that of the run; `result.value` raises the `StepError` of a failed member.
         """
 
     def program_in(self, run: Run, progress: Progress) -> Program:
-        """`program` in this run, for a subclass that keeps a state in the conversation."""
+        """`program` in this run. Override it in a subclass that keeps a state in the conversation."""
         return self.program(progress)
 
     def handle_interrupt(self, run: Run) -> LastWords:
@@ -192,7 +201,7 @@ class Pipeline(ActingAgent):
     # --- the stages of a run --------------------------------------------------------------------------------------
 
     def requested(self, output: object) -> OutputRequest | None:
-        """The request for the output, which is handed to the members of steps with `output=True`."""
+        """The `output=` of the call, which members of steps with `output=True` get."""
         request = output_of(output)
         if request is not None and not self.takes_output:
             raise ConfigurationError(f"{type(self).__name__} {self.name!r} does not take output=.")
@@ -207,7 +216,7 @@ class Pipeline(ActingAgent):
         return ()
 
     def route(self, run: Run) -> Stage:
-        """Run the open calls of an earlier run, else ask the program. It takes no further input."""
+        """The first stage: the open calls of an earlier run, else the program."""
         run.inbox.close()
         if not run.calls.open:
             return super().route(run)
@@ -220,13 +229,13 @@ class Pipeline(ActingAgent):
         return onward(run_history(run), begin)
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
-        """Ask the program, and remember the calls of its next round, or its reply."""
+        """One question to the program: its next steps are remembered as calls, or its reply."""
         if run.durable is not None:
             return run.durable.before(run, "reasoning", partial(self._ask, run), sent_back=sent_back)
         return self._ask(run)
 
     def summarizing(self, run: Run, which: str | None = None) -> Stage:
-        """End at a limit: see `_summary_at`."""
+        """The reply at a limit: it names the limit and the step."""
         return self._summary_at(run, which or "steps")
 
     def _summary_at(self, run: Run, which: str) -> Stage:

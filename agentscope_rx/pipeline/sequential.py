@@ -14,12 +14,15 @@ from agentscope_rx.pipeline.steps import Program, Progress, Step
 
 
 class SequentialPipeline(Pipeline):
-    """Calls its members in their order: the first with the input, each of the others with the reply before it.
+    """Calls its members in order: the first with the input, each of the others with the reply before it.
 
-    A member may come several times: `[writer, critic, writer]`. The last reply is the pipeline's. Without members the
-    input is; without input the first member is called without input, too. The first failure ends the run with the
-    `StepError` that names the member. A member that was interrupted ends the run with its reply. A structured output is
-    requested from the last member.
+        SequentialPipeline([writer, critic, writer], "Review")        # a member may come several times
+
+    - **The reply** is the last one. Without members it is the last message of the input.
+    - **Without input** the first member is called without input, too: it goes on from its memory.
+    - **A failure** ends the run with the `StepError` that names the member. An interrupted member ends it with its
+      reply.
+    - **`output=`** of a call is requested from the last member.
     """
 
     most_rounds: int | None = None

@@ -19,10 +19,10 @@ from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call of a member, by its name: with these messages, or without any with the input of the run.
+    """One call of a member, by its name, with the messages `input`; without `input` with those of the run.
 
-    With `output` the member is asked for the structured output that the caller of the pipeline has requested, if there
-    is one. The call fails after `timeout` seconds. A text as `input` is a message of the user.
+    A text as `input` is a message of the user. With `output=True` the member gets the `output=` of the pipeline's
+    caller, if there is one. The step fails after `timeout` seconds.
     """
 
     member: str
@@ -41,10 +41,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The end of a step: the member's `reply`, or the `error` that tells why there is none.
+    """The result of a step: the member's `reply`, or the `error` that says why there is none.
 
-    `elapsed` is the seconds that the member took, if it was begun. A member that was interrupted has a reply, too, and
-    `interrupted` is true.
+    `elapsed` is the number of seconds that the member worked; None if it did not begin. An interrupted member has a
+    reply, too, and `interrupted` is true.
     """
 
     member: str
@@ -54,12 +54,12 @@ class StepResult:
 
     @property
     def ok(self) -> bool:
-        """True if the member has given its reply, and was not interrupted."""
+        """True if the member has replied and was not interrupted."""
         return self.error is None and not self.interrupted
 
     @property
     def interrupted(self) -> bool:
-        """True if the member was interrupted: by itself, or because another one of its batch failed."""
+        """True if the member was interrupted: by itself, or because another one of its round failed."""
         if self.reply is not None and self.reply.generate_reason is GenerateReason.INTERRUPTED:
             return True
         return self.error is not None and self.error.kind == ToolResultKind.INTERRUPTED.value

@@ -1,6 +1,9 @@
-"""Sub-agents that a model starts by tools: declared in files of a workspace or in code (`SubagentsHook`).
+"""Sub-agents that a model starts by tools. They are declared in code or in files of a workspace.
 
-Not imported by `agentscope_rx` itself. Reading files needs the extra `skills`.
+    finder = SubAgent("finder", "Finds facts in the archive.", "You find facts.", tools=["search"])
+    ReActAgent(..., tools=[search], hooks=[SubagentsHook(finder, "subagents")])
+
+`agentscope_rx` does not import this package by itself. Reading files needs the extra `skills`.
 """
 
 from __future__ import annotations

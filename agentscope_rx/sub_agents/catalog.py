@@ -35,7 +35,7 @@ AnySubAgents = SubAgentSource | Workspace | SubAgent | str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class SubAgents:
-    """The sub-agents of a catalog at one moment."""
+    """The sub-agents of a catalog at one moment: `by_name`, hidden ones in `shadowed`, and the `problems`."""
 
     by_name: Mapping[str, FoundSubAgent] = field(default_factory=dict[str, FoundSubAgent])
     """Sorted by name, so that what is made of it is the same text each time."""
@@ -44,15 +44,15 @@ class SubAgents:
     problems: tuple[SubAgentFileError, ...] = ()
 
     def near(self, name: str) -> tuple[str, ...]:
-        """Names that are like this one; all of them, if there are few."""
+        """Names that are similar to this one; all names, if there are few."""
         names = tuple(self.by_name)
         return names if len(names) <= 10 else tuple(get_close_matches(name[:100], names, 3, 0.5))
 
 
 class SubAgentCatalog:
-    """Reads sources, and again what has changed. It may be used from several threads.
+    """The sub-agents of several sources. `read` reads a source again when its files have changed.
 
-    `MissingExtraError` without PyYAML, if a source reads files.
+    It may be used from several threads. `MissingExtraError` without PyYAML, if a source reads files.
     """
 
     def __init__(self, *sources: AnySubAgents) -> None:
@@ -63,7 +63,10 @@ class SubAgentCatalog:
         self._made: tuple[object, SubAgents] = (), SubAgents()
 
     def read(self) -> SubAgents:
-        """The sub-agents now; the same object if nothing has changed. It blocks."""
+        """The sub-agents now; the same object if nothing has changed.
+
+        It blocks: in a coroutine use `SubagentsHook.sub_agents`.
+        """
         # not under the lock: a source that hangs must not hold the readers that come later
         scans = tuple(map(_scan, self.sources))
         key = [(scan.found, tuple(map(str, scan.problems))) for scan in scans]
@@ -74,17 +77,17 @@ class SubAgentCatalog:
 
     @property
     def in_memory(self) -> bool:
-        """True if reading takes no time: all of them are declared in code."""
+        """True if all are declared in code, so that reading takes no time."""
         return all(isinstance(each, GivenSubAgents) for each in self.sources)
 
     @property
     def in_code(self) -> tuple[FoundSubAgent, ...]:
-        """Those that are declared in code, which do not change."""
+        """The sub-agents that are declared in code."""
         return tuple(found for each in self.sources if isinstance(each, GivenSubAgents) for found in each.scan().found)
 
     @property
     def is_declared(self) -> bool:
-        """True if each is an agent that is made of its declaration: none is another one's own agent."""
+        """True if no declaration has a ready agent (`agent=`)."""
         known = (GivenSubAgents, FolderSubAgents, WorkspaceSubAgents)
         return all(isinstance(each, known) for each in self.sources) and not any(
             each.declared.agent is not None for each in self.in_code
@@ -116,7 +119,7 @@ def sources_of(given: tuple[AnySubAgents, ...]) -> tuple[SubAgentSource, ...]:
 
 
 def usual_sub_agents(workspace: Workspace | str | os.PathLike[str]) -> tuple[SubAgentSource, ...]:
-    """The sub-agents of the workspace, then those of the user."""
+    """The sources that most programs use: the workspace's sub-agents, then those of the user."""
     return WorkspaceSubAgents(workspace), UserSubAgents()
 
 

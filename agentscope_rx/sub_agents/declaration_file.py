@@ -50,9 +50,21 @@ _NAMES = re.compile(r"[^\s,]+")
 
 
 def sub_agent_of_text(text: str, file: str, stem: str) -> SubAgent:
-    """The sub-agent of a file with this text; `SubAgentFileError` with file and line.
+    """Read the text of a declaration file. `SubAgentFileError` names the file and the line.
 
-    `stem` is the file's name without its ending. `MissingExtraError` without PyYAML.
+        ---
+        name: finder
+        description: Finds facts in the archive.
+        tools: search, read_file
+        permissions:
+          deny: ["read_file(secrets/**)"]
+        limits:
+          model_calls: 20
+        ---
+        You find facts. Name your source.
+
+    The fields are those of `SubAgent`, without `agent`; `stem`, the file's name without its ending, is the default of
+    `name`. `MissingExtraError` without PyYAML.
     """
     try:
         front = read_front_matter(text, file)

@@ -70,9 +70,16 @@ class _TextModel(ChatModel):
 def text_agent(
     name: str, stream: TextStream, *, hooks: Iterable[Hook] = (), limits: UsageLimits | None = None
 ) -> ReActAgent:
-    """An agent whose replies are the text that `stream` yields for the messages of its conversation.
+    """An agent whose replies are the text that `stream` yields, such as the client of another service.
 
-    A limit such as `UsageLimits(deadline=60)` bounds a reply.
+        async def far_away(messages):
+            async for piece in client.ask(messages[-1].text):
+                yield piece
+
+        SubAgent("far", "Answers from afar.", agent=text_agent("Far", far_away))
+
+    `stream` is an async generator function of the messages of the conversation. An interruption or a disposal closes
+    the generator. An error that it raises is the error of the run. `UsageLimits(deadline=60)` bounds a reply.
     """
     if not callable(stream):
         raise ConfigurationError(f"text_agent takes a function of messages that yields text, not {stream!r:.60}.")

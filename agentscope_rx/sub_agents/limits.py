@@ -34,10 +34,14 @@ _COUNTS: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentLimits:
-    """The limits of the sub-agents of one conversation.
+    """Bounds for the sub-agents of one conversation. A call beyond one is an error result.
 
-    `depth` bounds the levels below the outermost agent, `at_once` and `total` the sub-agents of the whole tree, `share`
-    the part of the parent's remaining limits that one call may use.
+    | limit | bounds |
+    |---|---|
+    | `depth` | levels of agents below the outermost one |
+    | `at_once` | sub-agents of the whole tree that work, or wait for a person, at one moment |
+    | `total` | sub-agents of the whole tree that the conversation has started, also before a load |
+    | `share` | the part of the parent's remaining limits that one call may use, such as 0.25; None: all |
     """
 
     depth: int = 3
@@ -55,7 +59,7 @@ class SubAgentLimits:
             raise ConfigurationError(f"SubAgentLimits.share must be more than 0 and at most 1, not {share!r:.60}.")
 
     def check(self, run: Run | None, name: str) -> None:
-        """`ToolError`, which says what the model can do, if this run may not start one more sub-agent."""
+        """Raise a `ToolError` if this run may not start another sub-agent."""
         if run is None:
             return
         if len(run.source.path) // 2 >= self.depth:
@@ -74,7 +78,7 @@ class SubAgentLimits:
         self.check_at_once(working, name)
 
     def check_at_once(self, working: int, name: str) -> None:
-        """`ToolError` if as many sub-agents work as may."""
+        """Raise a `ToolError` if as many sub-agents work as may."""
         if working >= self.at_once:
             raise ToolError(
                 f"Sub-agent {name!r} is not started: {working} sub-agents are working, and at most {self.at_once} may "
@@ -82,7 +86,7 @@ class SubAgentLimits:
             )
 
     def shared(self, child: Run) -> UsageLimits | None:
-        """The limits of a run that has just begun: its agent's, and its share of what is left above."""
+        """The limits of a run that has begun: those of its agent, and its share of what is left above."""
         if self.share is None:
             return child.limits
         left: dict[str, float] = {}

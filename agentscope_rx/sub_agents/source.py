@@ -37,7 +37,7 @@ MAX_TEXT: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FoundSubAgent:
-    """A sub-agent in its source; `place` is its file, for people."""
+    """A sub-agent in its source; `place` is the file that declares it, as text for people."""
 
     declared: SubAgent
     source: str
@@ -51,7 +51,7 @@ class FoundSubAgent:
 
 @dataclass(frozen=True, slots=True)
 class SubAgentScan:
-    """What one look at a source has found; `problems` are its declarations that cannot be used."""
+    """One reading of a source: the sub-agents it has found, and `problems` with those that cannot be used."""
 
     found: tuple[FoundSubAgent, ...] = ()
     problems: tuple[SubAgentFileError, ...] = ()
@@ -200,7 +200,7 @@ class WorkspaceSubAgents(_Files):
 
 
 class FolderSubAgents(_Files):
-    """The sub-agents in a folder, which may not exist yet. If the folder itself is a link, it is followed."""
+    """The sub-agents in the `*.md` files of a folder. The folder may be a link, and may not exist yet."""
 
     def __init__(self, path: str | os.PathLike[str], *, label: str | None = None) -> None:
         super().__init__()

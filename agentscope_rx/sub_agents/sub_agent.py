@@ -43,11 +43,22 @@ _AGENTS_OWN = ("prompt", "tools", "without_tools", "model", "permissions", "max_
 
 @dataclass(frozen=True, slots=True, init=False)
 class SubAgent:
-    """The declaration of a sub-agent; `ConfigurationError` for what cannot work.
+    """The declaration of a sub-agent. `ConfigurationError` for what cannot work.
 
-    `tools` are names of the parent's tools (None: all), less `without_tools`. `permissions` are rules of deny and ask.
-    `model` and `max_iters` are the parent's without a value. `spawns=True` lets it start sub-agents. `agent` is a ready
-    agent, or a function that makes one, in place of all this.
+    | argument | meaning |
+    |---|---|
+    | `name` | 1 to 64 of a-z, 0-9 and single hyphens |
+    | `description` | what it does, and when to use it: the model chooses by it |
+    | `prompt` | its system prompt |
+    | `tools`, `without_tools` | names of the parent's tools that it gets (None: all), and does not get |
+    | `model` | `provider:name` or a `ChatModel`; None: the parent's |
+    | `permissions` | rules of deny and ask, and a mode; `allow` is an error |
+    | `max_iters`, `limits` | bounds of one call; None: the parent's rounds, no limits of its own |
+    | `spawns` | True: it may start sub-agents itself |
+    | `workspace` | "shared": with the parent's workspace and skills hooks; "none": without |
+    | `agent` | a ready agent, or a function that makes one, in place of the prompt and the fields below it |
+
+    A sub-agent may do at most what its parent may.
     """
 
     name: str
@@ -114,7 +125,7 @@ class SubAgent:
         return (self.tools is None or tool in self.tools) and tool not in self.without_tools
 
     def tool_problem(self, known: Iterable[str]) -> tuple[str, str] | None:
-        """The field that names a tool which is not among the known ones, and what to do; None if there is none."""
+        """The field that names a tool which is not known, with what to do about it; None if there is none."""
         there = sorted(known)
         for field, names in (("tools", self.tools or ()), ("without_tools", self.without_tools)):
             for name in names:

@@ -44,21 +44,29 @@ MAX_TOKENS = 2_000
 
 
 class SubagentsHook(Hook):
-    """Shows the sub-agents of its sources, the earlier sources first, and adds the tools that start them.
+    """Lists the sub-agents of its sources in the system message, and adds the tools that start them.
 
-    | option            | sets                                                                                 |
-    |-------------------|--------------------------------------------------------------------------------------|
-    | `general_purpose` | True: adds one with the model and the tools of its parent                            |
-    | `limits`          | `SubAgentLimits`: depth, number, share of the budget                                 |
-    | `hooks`           | a function of a `SubAgent` that makes more hooks for its agent                       |
-    | `forward`         | the part of their runs in the parent's stream: "events", "text" or "none"            |
-    | `max_tokens`      | the budget of the list, measured by `counter` (default: an estimate)                 |
-    | `instruction`     | the text above the list; "" is none                                                  |
-    | `timeout`         | seconds for the sources (None: no limit); after them the list of before is used      |
-    | `on_problem`      | gets each problem of a declaration instead of the dropped-error hook                 |
+    A source is a `SubAgent`, the path of a folder with files, a `Workspace` or a `SubAgentSource`; earlier sources hide
+    sub-agents of the same name in later ones. One hook may serve any number of agents and conversations.
 
-    A source is a `SubAgentSource`, a `Workspace`, a `SubAgent`, or the path of a folder that holds files. One hook may
-    serve any number of agents and conversations.
+    | tool of the model | does |
+    |---|---|
+    | `agent_spawn(agent, task, label, timeout_seconds)` | starts one in a new conversation; it sees only the task |
+    | `agent_send(agent, message, timeout_seconds)` | continues the conversation of one, by its label or id |
+    | `agent_list()` | lists those that were started, with their states |
+
+    A call that takes longer than `timeout_seconds` (30; at most 600; 0: at once) goes on in the background.
+
+    | option | sets |
+    |---|---|
+    | `general_purpose` | True: adds one with the model and the tools of its parent |
+    | `limits` | `SubAgentLimits`: depth, number, share of the budget |
+    | `hooks` | a function of a `SubAgent` that makes more hooks for its agent |
+    | `forward` | the part of their runs in the parent's stream: "events", "text" or "none" |
+    | `max_tokens` | the budget of the list, measured by `counter` (default: an estimate) |
+    | `instruction` | the text above the list; "" is none |
+    | `timeout` | seconds for the sources (None: no limit); after them the previous list is used |
+    | `on_problem` | gets each problem of a declaration, in place of the dropped-error hook |
     """
 
     kinds: tuple[type[Event], ...] | None = (PreCallEvent,)
@@ -113,10 +121,10 @@ class SubagentsHook(Hook):
         )
 
     def sub_agents(self) -> Flow[SubAgents]:
-        """The sub-agents now, with those that are hidden and the problems.
+        """The sub-agents now, with those that are hidden, and the problems.
 
-        Signals: one `SubAgents`. Sources that are not read in time are reported as a dropped error, and those of before
-        are used.
+        Signals: one `SubAgents`. If sources are not read in time, that is reported as a dropped error, and the previous
+        ones are used.
         Cancels: the waiting.
         """
         if self.catalog.in_memory:
@@ -139,7 +147,7 @@ class SubagentsHook(Hook):
         return self._tools
 
     def added_to(self, agent: object) -> None:
-        """`ConfigurationError` if a sub-agent that is declared in code names a model or a tool that is not there."""
+        """`ConfigurationError` if a declaration in code names a model or a tool that does not exist."""
         if not isinstance(agent, ReActAgent):
             return
         # a sub-agent has a part of its parent's tools: what needs others is not in its list
@@ -153,7 +161,7 @@ class SubagentsHook(Hook):
         self._agents[agent.name] = ref(agent), own
 
     def section(self, agent: str = "") -> Flow[str]:
-        """The text that a call of the agent of this name gets now; empty if there are no sub-agents.
+        """The list as the agent of this name gets it now; empty without sub-agents.
 
         Signals: one text; an error of the counter.
         Cancels: the waiting for the sources.

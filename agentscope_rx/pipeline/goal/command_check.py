@@ -18,11 +18,13 @@ MAX_FEEDBACK = 4000
 
 
 class CommandCheck:
-    """A verifier that runs one command, without a shell, in the workspace of `backend`.
+    """A verifier that runs one command in the workspace of `backend`, without a shell. Exit code 0 means done.
 
-    Its `limits` are the backend's, unless others are given; `env` are further variables. The answer of the executor is
-    not looked at: what counts is the state of the workspace. A command that does not end in time has not succeeded; one
-    that cannot be started is a failure of the verifier.
+        GoalLoop(coder, CommandCheck("pytest", "-q", backend=LocalBackend("project")))
+
+    The feedback is the end of the command's output. The executor's answer is not read: the state of the workspace
+    counts. A command that does not end in time has not succeeded. A command that cannot start is a failure of the
+    verifier. `limits` replaces the backend's limits, `env` adds variables.
     """
 
     def __init__(

@@ -62,17 +62,23 @@ _REASONS = {
 
 
 class GoalLoop(Pipeline):
-    """Calls the executor and the verifier in turn until the verifier says that the goal is reached.
+    """Calls an executor and a verifier in turn until the verifier says that the goal is reached.
 
-    `executor` gets the input of the call, then the feedback of the verifier; in its conversation it sees its earlier
-    attempts. `verifier` gets the goal and the attempt anew each time, without a memory of earlier rounds: an agent
-    gives its verdict as a structured output, and no text of the executor is an instruction to it. A verifier that fails
-    is asked `verifier_retries` times more; then the loop ends, and the goal does not count as reached.
+        reply = await GoalLoop(writer, long_enough, max_rounds=5).call("Write about tea.")
+        outcome = GoalOutcome.of(reply)
 
-    `limits` end the loop with the last attempt, also with `on_limit="error"`; of a deadline the last tenth, or the
-    `summary_reserve` if that is less, is kept for the end. `stalled_after=None` goes on however often a feedback is
-    repeated. With `on_unmet="error"` every end but DONE and an interruption is a `GoalNotReachedError`. `output=` of a
-    call is the executor's.
+    - **The executor** gets the input of the call, then the verifier's feedback. It sees its earlier attempts.
+    - **The verifier** is an agent, a function of the attempt that returns a `GoalVerdict` or a bool (also async), or a
+      `CommandCheck`. It gets the goal and the attempt anew each time. An agent gives its verdict as a structured
+      output; no text of the executor is an instruction to it. A verifier that fails is asked `verifier_retries` times
+      more.
+    - **Limits**: `limits` end the loop with the last attempt, also with `on_limit="error"`. The last tenth of a
+      deadline, or `summary_reserve` if that is less, is kept for the end.
+    - **Stalling**: the same feedback `stalled_after` times in a row ends the loop; None goes on.
+    - **Errors**: with `on_unmet="error"` every end but DONE and INTERRUPTED is a `GoalNotReachedError`. A failure of
+      the executor is a `StepError`.
+
+    `output=` of a call is requested from the executor.
     """
 
     most_rounds: int | None = None
@@ -112,7 +118,7 @@ class GoalLoop(Pipeline):
     # --- the program ------------------------------------------------------------------------------------------------
 
     def program(self, progress: Progress) -> Program:
-        """The next attempt, the judgement of it, or the reply."""
+        """The next attempt, its verification, or the reply."""
         last = progress.last
         if last is None:
             return Step(self.executor.name, output=True)

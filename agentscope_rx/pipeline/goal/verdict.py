@@ -25,7 +25,7 @@ GOAL = "goal"
 
 @dataclass(frozen=True, slots=True)
 class GoalVerdict:
-    """The verdict on one attempt. Without `done` the executor gets the `feedback`, and tries again."""
+    """A verdict on one attempt. If it is not `done`, the executor gets the `feedback` and tries again."""
 
     done: Annotated[bool, Field(description="True only if the goal is reached in full.")]
     feedback: Annotated[
@@ -39,7 +39,7 @@ class GoalVerdict:
 
     @classmethod
     def of(cls, result: StepResult) -> GoalVerdict | None:
-        """The verdict that a step of the verifier has given; None if it has failed, or gave none."""
+        """The verdict in the result of a verifier's step; None if the step failed, or has none."""
         if not result.ok or result.reply is None:
             return None
         try:
@@ -49,7 +49,7 @@ class GoalVerdict:
 
 
 class GoalEnd(StrEnum):
-    """How a goal loop has ended."""
+    """Why a goal loop has ended."""
 
     DONE = "done"
     """The verifier says so."""
@@ -67,9 +67,9 @@ class GoalEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GoalOutcome:
-    """How a goal loop has ended: after `rounds` attempts, of which `result` is the last one.
+    """How a goal loop has ended: `end` is the reason, `rounds` the number of attempts, `result` the last attempt.
 
-    `result` is None if no attempt was finished. `feedback` is the last that the verifier has given.
+    `result` is None if no attempt was finished. `feedback` is the verifier's last one.
     """
 
     end: GoalEnd
@@ -83,7 +83,7 @@ class GoalOutcome:
         return self.end is GoalEnd.DONE
 
     def metadata(self, reply: Msg | None) -> dict[str, object]:
-        """The outcome as metadata of this reply, which is the result unless it is None."""
+        """The outcome as metadata of `reply`, which is the result unless that is None."""
         result = None if self.result is None or self.result is reply else self.result.to_dict()
         own = self.result is not None and self.result is reply
         return {

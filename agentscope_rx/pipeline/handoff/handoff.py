@@ -29,11 +29,20 @@ HistoryFilter = Callable[[Sequence[Msg]], Sequence[Msg]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff:
-    """One member, and the transfers to it.
+    """A member of `Handoffs`, with the rules for transfers to it.
 
-    `to` are the names of the members that it may transfer to; None is all others. `tool` and `description` are the name
-    and the description of the tool by which others transfer to it. `history` selects what it sees (see above).
-    `requires_approval` as for a tool: with True a person decides about each transfer to it.
+        Handoff(refunds, description="Refunds and complaints.", history=texts_only, requires_approval=True)
+        Handoff(triage, to=["Refunds", "Sales"])                  # it may transfer to these only
+
+    | argument | meaning |
+    |---|---|
+    | `to` | names of the members that it may transfer to; None: all others |
+    | `tool`, `description` | name and description of the tool by which others transfer to it |
+    | `history` | the messages before the transfer that its model sees; None: all |
+    | `requires_approval` | True, or a function of the arguments: a person decides about each transfer to it |
+
+    `history=texts_only` leaves out calls, results and thinking; a function `(messages) -> messages` selects. Messages
+    after the transfer are always seen. Memory keeps the whole conversation.
     """
 
     agent: ReActAgent
@@ -84,7 +93,7 @@ class Handoff:
 
 
 def texts_only(messages: Sequence[Msg]) -> list[Msg]:
-    """The messages without calls, results and thinking; those that held nothing else are left out."""
+    """The messages without calls, results and thinking. A message that held nothing else is left out."""
     kept: list[Msg] = []
     for message in messages:
         content = tuple(

@@ -56,16 +56,21 @@ _MEMBER = "active member"
 
 
 class Handoffs(ReActAgent):
-    """Agents that transfer one conversation to one another. The next call goes to the one that was last active.
+    """Agents that transfer one conversation to one another. The next call goes to the member that was last active.
 
-    `members` are `ReActAgent`s, or `Handoff`s with what is true of transfers to them; the first one begins. Each has a
-    tool `transfer_to_<name>` for each other one. A call has at most `max_handoffs` transfers: a further one gets an
-    error result, and the active member is to answer. `max_iters` bounds the rounds of a call, of all members together.
+        team = Handoffs("Team", [triage, Handoff(refunds, description="For money to be paid back.")])
 
-    A member's own memory, session and `max_iters` are not used here; one with `limits` is refused. Its hooks are called
-    from the moment that it is active: those on PreCallEvent, input guardrails too, only if it is active when the call
-    begins; give hooks that are to see every call to `Handoffs`. The state of its hooks and tools is saved with this
-    conversation.
+    `members` are `ReActAgent`s, or `Handoff`s with rules for transfers; the first one begins. Each has a tool
+    `transfer_to_<name>` for each other one.
+
+    - **A call** is one run. The active member gives it the model, tools, system prompt, request options and hooks, and
+      its name to the messages.
+    - **Bounds**: at most `max_handoffs` transfers in a call; a further one gets an error result. `max_iters` and
+      `limits` count all members together.
+    - **Members** do not use their own memory, session and `max_iters` here. A member with `limits` is refused.
+    - **Hooks** of a member are called while it is active: those on PreCallEvent, input guardrails too, only if it is
+      active when the call begins. Give hooks for every call to `Handoffs(..., hooks=[...])`.
+    - **Saving**: the active member and the state of the members' hooks and tools are saved with the conversation.
     """
 
     def __init__(
@@ -113,7 +118,7 @@ class Handoffs(ReActAgent):
         return tuple(name for member in self._members.values() for name in member.agent.model_names)
 
     def active(self, *, memory: Memory | None = None) -> ReActAgent:
-        """The member that answers next in the agent's conversation, or in that of `memory`."""
+        """The member that answers next, in the agent's own conversation or in that of `memory`."""
         state = STATE.get(self.conversation(memory))
         return self._member(state.next or state.active).agent
 

@@ -67,13 +67,22 @@ KEPT = 1000
 class MsgHub:
     """A group of agents: when a member's call succeeds, all others have observed the reply.
 
-    `announcement` is what all hear first. With `auto_broadcast=False` replies are not passed on, only what the program
-    gives to `broadcast`. A member that fails to observe a message, or takes longer than `timeout` seconds, misses it;
-    that is reported, and the speaker's call succeeds, or with `on_missed="fail"` fails by `UnheardMessageError`.
-    `capacity` is the number of events that are kept for readers that come late, and of messages for members that do.
+        async with MsgHub([alice, bob], announcement=Msg.user("What do we plant?", name="Host")) as hub:
+            await alice.call()
+            await bob.call()
 
-    Members are conversations: an agent and a memory, its own unless another is given to `add`. The methods may be
-    called from any thread, in and around calls of members.
+    | argument | meaning |
+    |---|---|
+    | `participants` | the agents; at least one |
+    | `announcement` | messages that all hear first |
+    | `auto_broadcast` | False: replies are not passed on, only what you give to `broadcast` |
+    | `timeout` | seconds in which a member has to observe a message; None: no limit |
+    | `on_missed` | "report": a member that fails to observe misses the message; "fail": the speaker's call fails, too |
+    | `capacity` | events kept for late readers, and messages kept for late members |
+
+    A member is a conversation: an agent and a memory, its own unless you give another one to `add`. Methods may be
+    called from any thread, also during calls of members. A missed message is in `HubEvent.missed_by`; with
+    `on_missed="fail"` the speaker's call raises `UnheardMessageError`.
     """
 
     def __init__(
@@ -115,15 +124,15 @@ class MsgHub:
 
     @property
     def participants(self) -> tuple[Agent, ...]:
-        """The agents that are members now, in the order in which they have joined."""
+        """The agents that are members now, in the order in which they joined."""
         return tuple(member.agent for member in self._members)
 
     @property
     def events(self) -> Flow[HubEvent]:
         """What happens in the hub, from the oldest event kept: who joins, leaves and speaks, and who has heard it.
 
-        For any number of subscribers. One that pulls (`async for`, `buffered`) makes speakers wait while its buffer is
-        full; a plain `subscribe` never does.
+        Any number of subscribers may read it. One that pulls (`async for`, `buffered`) makes speakers wait while its
+        buffer is full; a plain `subscribe` never does.
 
         Signals: the events, in order; completion when the hub has been left.
         Cancels: this subscription.
@@ -141,7 +150,7 @@ class MsgHub:
     def enter(self) -> Flow[Self]:
         """Begin: all participants join, and hear the announcement. Prefer `async with`, `with` or `run`.
 
-        Signals: the hub; `UnheardMessageError` if it is to fail by that; `ConfigurationError` if it is entered already.
+        Signals: the hub; `ConfigurationError` if it is entered already; with `on_missed="fail"` `UnheardMessageError`.
         Cancels: the hub is left again.
         """
 
@@ -156,7 +165,7 @@ class MsgHub:
         return using(lambda: just(self._begin()), announce, release)
 
     def exit(self) -> None:
-        """End: all members leave. They stay `participants`, for the next time. Idempotent."""
+        """End: all members leave. They stay `participants` for the next `enter`. Idempotent."""
         with ORDER:
             if not self._entered:
                 return
@@ -202,10 +211,10 @@ class MsgHub:
     def add(
         self, agents: Agent | Iterable[Agent], *, memory: Memory | None = None, history: bool = False
     ) -> Flow[None]:
-        """Let agents join now; members are not added twice. They hear what is said from now on.
+        """Add members, from now on; an agent that is a member is not added twice.
 
-        `memory` is that of the conversation that joins; the default is the agent's own. With `history` they hear first
-        what was said so far, of which the last `capacity` messages are kept: on a loop `await` it, else it blocks.
+        `memory` is that of the conversation that joins, by default the agent's own. With `history=True` new members
+        first hear the last `capacity` messages. `await` the result on a loop; elsewhere the call blocks.
 
         Signals: one None when they have heard it.
         Cancels: the waiting.
@@ -216,10 +225,10 @@ class MsgHub:
         return concat(*waits).pipe(then(lambda: just(None))) if waits else just(None)
 
     def delete(self, agents: Agent | Iterable[Agent], *, memory: Memory | None = None) -> bool:
-        """Let agents leave now; True if all were members.
+        """Remove members, from now on; True if all were members.
 
-        From now on such an agent neither hears nor is heard, also if its call is in progress, or if it was still to
-        hear an earlier message. What it is just observing it has heard.
+        After it has returned, the agent neither hears nor is heard, also during its call and for earlier messages that
+        it has not heard yet. An observation that has begun runs to its end.
         """
         check_kind("memory", memory, Memory)
         # each one, also behind one that is no member
@@ -227,16 +236,16 @@ class MsgHub:
         return all(left)
 
     def set_auto_broadcast(self, enable: bool) -> None:
-        """From now on pass the replies of members on, or not; what counts is the moment when a call ends."""
+        """Turn the passing on of replies on or off; the moment when a call ends counts."""
         check_flag("auto_broadcast", enable)
         self._auto = enable
 
     def broadcast(self, msgs: CallInput) -> Flow[HubEvent]:
-        """Let all members hear the messages; the author of one, who has it, does not hear it again.
+        """Let all members hear the messages. The author of a message does not hear it again.
 
-        Signals: an event for each message: who has heard it; `UnheardMessageError` if it is to fail by that,
-        `ConfigurationError` if the hub is not entered.
-        Cancels: the messages that are not numbered yet.
+        Signals: a `HubEvent` for each message, with those who have heard it; `ConfigurationError` if the hub is not
+        entered; with `on_missed="fail"` `UnheardMessageError`.
+        Cancels: messages that have no number yet.
         """
         messages = messages_of(msgs)
         if not messages:

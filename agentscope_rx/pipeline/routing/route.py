@@ -13,7 +13,7 @@ from agentscope_rx.pipeline.members import Member, as_agent
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A member, and what it is for: `Route(billing, "Invoices and payments.")`."""
+    """A member and its purpose, by which it is chosen: `Route(billing, "Invoices and payments.")`."""
 
     member: Member
     description: str = ""

@@ -52,13 +52,16 @@ STICKY: Part[str] = Part("router", 1, "", dump=lambda name: name, read=_read)
 class RouterPipeline(Pipeline):
     """Calls one member with the input: the one that `chooser` chooses by its name and description.
 
-    `chooser` is a model, an agent, or a function of the last message that returns the name of a member. A model is
-    asked for a structured output with one of the names; an invalid answer is returned to it once. If there is no valid
-    choice then, `otherwise` answers, which can be chosen, too; without it the call fails with a `RoutingError`. Other
-    failures of the chooser are those of the run. With `sticky=True` the member that was chosen first answers all later
-    calls in the conversation, until `release`.
+        desk = RouterPipeline(model, [Route(billing, "Invoices."), Route(repairs, "Devices.")], otherwise=clerk)
 
-    The choice is a step like any other, in the stream and in memory. `output=` of a call is that of the member.
+    - **`chooser`** is a model, an agent, or a function of the last message that returns a member's name, the member or
+      None (also async). A model is asked for a structured output whose schema has the names; an invalid answer is
+      returned to it once.
+    - **No valid choice**: `otherwise` answers, which can be chosen, too. Without it the call fails with a
+      `RoutingError`. A chooser that cannot be reached is a `StepError`.
+    - **`sticky=True`**: the member that was chosen first answers all later calls of the conversation, until `release`.
+
+    The choice is a step, `call_choice`, in the stream and in memory. `output=` of a call is requested from the member.
     """
 
     most_rounds: int | None = None
@@ -92,7 +95,7 @@ class RouterPipeline(Pipeline):
         return MemberTool(self, agent, interrupt_grace=self.interrupt_grace, output=self._output)
 
     def chosen(self, *, memory: Memory | None = None) -> str | None:
-        """The name of the member that answers the next call of a sticky router; None if it is still to be chosen."""
+        """The member that answers the next call of a sticky router, by its name; None before a choice."""
         return STICKY.get(self.conversation(memory)) or None
 
     def release(self, *, memory: Memory | None = None) -> None:
@@ -100,7 +103,7 @@ class RouterPipeline(Pipeline):
         STICKY.change(self.conversation(memory), lambda _: ("", None))
 
     def program_in(self, run: Run, progress: Progress) -> Program:
-        """The program, which begins with the member of a sticky router, if it has one."""
+        """The program of this run, which begins with a sticky router's member."""
         last, known = progress.last, STICKY.get(run.conversation) if self.sticky else ""
         if last is None and known in self._routes:
             return Step(known, output=True)
@@ -111,7 +114,7 @@ class RouterPipeline(Pipeline):
         return self.program(progress)
 
     def program(self, progress: Progress) -> Program:
-        """The choice, then the member that was chosen, then its reply."""
+        """The choice, the chosen member, its reply."""
         last = progress.last
         if last is None:
             return Step(self.chooser.name)
@@ -147,7 +150,10 @@ class RouterPipeline(Pipeline):
 
 
 def route_of(reply: Msg) -> tuple[str, RoutedBy]:
-    """Who has given this reply of a router, and why; `InvalidInputError` for any other message."""
+    """The name of the member that gave a router's reply, and how it was chosen: "choice", "sticky" or "otherwise".
+
+    `InvalidInputError` for any other message.
+    """
     found = reply.metadata.get(ROUTE)
     if not isinstance(found, Mapping):
         raise InvalidInputError(f"Message {reply.id} is no reply of a RouterPipeline.")

@@ -22,11 +22,14 @@ Sees = Literal["task", "conversation"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Delegate:
-    """One member. `tool` and `description` are the name and the description of its tool.
+    """A member of a `Supervisor`, with the rules for calls of it.
 
-    `sees` is "task" or "conversation"; None is the supervisor's. With `verbatim=True` each answer of the member is the
-    reply, unchanged, and the coordinator is not asked again. `requires_approval` as for a tool: with True a person
-    decides about each call.
+    | argument | meaning |
+    |---|---|
+    | `tool`, `description` | name and description of its tool |
+    | `sees` | "task": what the supervisor writes; "conversation": also the texts before it; None: the supervisor's |
+    | `verbatim` | True: its answer is the reply, word for word, and the supervisor's model is not asked again |
+    | `requires_approval` | True, or a function of the arguments: a person decides about each call |
     """
 
     agent: AgentCore

@@ -36,13 +36,13 @@ PROMPT = (
 
 
 class Supervisor(ReActAgent):
-    """A coordinator with members, which its `model` calls as tools named `call_<member>`.
+    """A coordinator whose `model` calls its members as tools, `call_<member>`; several calls of a round run at once.
 
-    `members` are agents of any kind, or `Delegate`s with what is true of one of them. `sees` decides what they see: the
-    "task" that the coordinator writes, or the "conversation" before it, too. A member keeps its conversation: the
-    coordinator may go on with it. With `forward=True` the coordinator has a tool by which the last answer of a member
-    becomes the reply, word for word. `tools` are further tools of the coordinator. The other options are those of
-    `ReActAgent`.
+    `members` are agents of any kind, or `Delegate`s. `sees` decides what members see: the "task" that the coordinator
+    writes, or also the "conversation" before it. A member keeps its conversation, and the coordinator may continue it.
+    A member that fails is an error result for the model. With `forward=True` the coordinator has a tool,
+    `forward_answer`, that makes the last answer of a member the reply, word for word. `tools` are further tools. The
+    other options are those of `ReActAgent`.
     """
 
     def __init__(
