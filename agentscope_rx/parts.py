@@ -20,9 +20,9 @@ R = TypeVar("R")
 
 
 class PartState:
-    """A state of one part: plain JSON with the version of its form. `read` is what the part has made of it, if it has.
+    """The state of one part: plain JSON, with the version of its form.
 
-    It does not change: a part replaces it.
+    `read` is the value that the part has read from it. It is immutable: a part replaces it.
     """
 
     __slots__ = ("read", "state", "version")
@@ -51,7 +51,7 @@ class PartStates:
         return self._states.get(name)
 
     def swap(self, name: str, before: PartState | None, after: PartState | None) -> bool:
-        """Put `after` (None: nothing) in the place of `before`. False, and no change, if another state is there."""
+        """Replace `before` by `after` (None: no state). False, without a change, if another state is there."""
         with self._lock:
             if self._states.get(name) is not before:
                 return False
@@ -61,7 +61,7 @@ class PartStates:
 
     @property
     def all(self) -> Mapping[str, PartState]:
-        """The states now, by name; later changes are not in this mapping."""
+        """The states now, by name. The mapping does not change later."""
         return self._states
 
     def dump(self) -> dict[str, dict[str, object]]:
@@ -69,7 +69,7 @@ class PartStates:
         return dump_parts(self._states)
 
     def restore(self, saved: Mapping[str, Mapping[str, object]]) -> None:
-        """Replace all states by those of a dump; also those that no part here knows."""
+        """Replace all states by those of a dump. States of unknown parts are kept, too."""
         states = {name: PartState(_version(each), each.get("state")) for name, each in saved.items()}
         with self._lock:
             self._states = states
@@ -100,7 +100,13 @@ Where = HasParts | PartStates | None
 
 
 class Part(Generic[S]):
-    """The state `name` of each conversation: `dump` makes plain JSON of it, `read` a state of that."""
+    """The typed view of the state `name` in each conversation.
+
+        NOTES = Part("notes", 1, (), dump=list, read=lambda saved: tuple(saved))
+        NOTES.change(event.source, lambda notes: ((*notes, "hello"), None))
+
+    `dump` makes plain JSON of a state, and `read` a state of that.
+    """
 
     def __init__(
         self, name: str, version: int, default: S, *, dump: Callable[[S], object], read: Callable[[object], S]
@@ -115,13 +121,13 @@ class Part(Generic[S]):
         self._alone = PartStates()
 
     def get(self, where: Where) -> S:
-        """The state in this conversation; the default if it has none. `InvalidInputError` if it cannot be read."""
+        """The state in this conversation, or the default. `InvalidInputError` if it cannot be read."""
         return self._value(self._parts(where).get(self.name))
 
     def change(self, where: Where, change: Callable[[S], tuple[S, R]]) -> R:
-        """Put `change(state)[0]` in the place of the state, and return the rest; nothing, if `change` raises.
+        """Replace the state by `change(state)[0]`, and return `change(state)[1]`. Nothing changes if `change` raises.
 
-        `change` may be called again, if another thread has changed the state meanwhile.
+        `change` is called again if another thread has changed the state meanwhile.
         """
         parts = self._parts(where)
         while True:

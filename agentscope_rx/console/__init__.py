@@ -1,4 +1,11 @@
-"""Runs on a terminal: `Console` is an observer, `print_run` is for scripts."""
+"""Runs on a terminal: `print_run` for scripts, `Console` as an observer.
+
+    reply = print_run(agent.stream("Hello"))
+
+    agent.stream("Hello").subscribe(Console())
+
+Colours need `rich` (extra `cli`); without it the text is plain.
+"""
 
 from agentscope_rx.console.console import Console, print_run
 

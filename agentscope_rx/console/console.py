@@ -28,12 +28,16 @@ E = TypeVar("E", bound=Event)
 
 
 class Console(abc.ObserverBase[Event]):
-    """Writes each event as it comes. One console may show many runs, one after the other or at once.
+    """An observer that writes each event of a run as it comes. It may show many runs, in turn or at once.
 
-    `file` is stdout unless given. With `color=None` there are colours on a terminal, unless NO_COLOR is set.
-    `thinking=False` omits the model's reasoning, `errors=False` the line with the error of a run; `result_lines` is
-    how many lines of a tool's result are shown. `live=True` shows answers as Markdown and a spinner during pauses,
-    if there are colours; call `finish` at the end then.
+    | option | meaning |
+    |---|---|
+    | `file` | where it writes; None: stdout |
+    | `color` | None: colours on a terminal, unless NO_COLOR is set (needs `rich`, extra `cli`) |
+    | `thinking` | False: without the model's reasoning |
+    | `errors` | False: without the line with the error of a run |
+    | `result_lines` | lines of a tool's result that are shown |
+    | `live` | True: answers as Markdown and a spinner during pauses, if there are colours; call `finish` at the end |
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class Console(abc.ObserverBase[Event]):
         self.finish()
 
     def finish(self) -> None:
-        """End a line that is not complete, such as after a run that was disposed. Idempotent."""
+        """End an incomplete line, such as that of a disposed run. Idempotent."""
         self._show(self._transcript.over, "the end")
         self._output.end()
 

@@ -38,16 +38,19 @@ TOKEN_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """The clients that may send requests, and limits for their requests.
+    """The clients that may send requests, and the limits of their requests.
 
-    `token`: requests need `Authorization: Bearer <token>`. Without a token only clients on this machine are answered;
-    `allow_anonymous=True` is for applications with an authentication of their own in front.
-    `allowed_hosts`: the names that the application is reached by, with any port (`"agents.example.com"`) or one
-    (`"localhost:8000"`); `"*.example.com"` is all names below, `"*"` is any name.
-    `allowed_origins`: origins of other web pages that may send requests (`"https://app.example.com"`).
-    `max_body_bytes` and `body_timeout` (seconds) bound one request's body, `max_client_requests` the open requests of
-    one client, `client_requests_per_minute` its rate. None is no limit, except for `max_body_bytes`. A client is an
-    IPv4 address, or an IPv6 network of 64 bits.
+    | option | meaning |
+    |---|---|
+    | `token` | requests need `Authorization: Bearer <token>`; None: only clients on this machine are answered |
+    | `allowed_hosts` | names of the application, with any port or one; `"*.example.com"`: all names below; `"*"`: any |
+    | `allowed_origins` | other origins whose pages may send requests: `"https://app.example.com"` |
+    | `allow_anonymous` | True: no token is needed, for applications with their own authentication in front |
+    | `max_body_bytes`, `body_timeout` | bound the body of a request, in bytes and seconds |
+    | `max_client_requests` | open requests of one client |
+    | `client_requests_per_minute` | requests of one client in a minute |
+
+    None is no limit, except for `max_body_bytes`. A client is an IPv4 address, or an IPv6 network of 64 bits.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -90,7 +93,12 @@ class GuardOptions:
 
 
 class RequestGuard:
-    """Passes the requests that `options` allow on to `app`. Bodies are read whole before the application is called."""
+    """ASGI middleware: passes the requests that `options` allow on to `app`, and answers the others.
+
+        Starlette(routes, middleware=[Middleware(RequestGuard, options=GuardOptions(token=...))])
+
+    It reads each body completely before it calls the application.
+    """
 
     def __init__(self, app: ASGIApp, options: GuardOptions | None = None) -> None:
         self._app = app

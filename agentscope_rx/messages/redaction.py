@@ -84,7 +84,11 @@ _SCHEMA_VALUES = ("default", "const", "enum", "examples", "example")
 
 
 def redact_secrets(text: str) -> str:
-    """The text with `***` in place of each secret that is known by its form, its name or its place in a URL."""
+    """The text with `***` in place of each secret that has a known form, name or place in a URL.
+
+    It knows the keys of common vendors, JSON web tokens, private keys, `Authorization` and cookies, passwords in URLs,
+    and values after names such as `api_key=`. It cannot know other secrets, and no personal data.
+    """
     if _has(text, _FORM_WORDS):
         text = _FORMS.sub(HIDDEN, text)
     # as `re.IGNORECASE` compares: it takes the letters i with and without a dot for the same

@@ -1,11 +1,13 @@
-"""The engine behind HTTP: an agent's stream as server-sent events, with runs that stop or go on without clients.
+"""Runs over HTTP, as server-sent events. Needs the extra `service` (Starlette).
 
-    return sse_response(agent.stream(text))                                           # stops when its client leaves
-    return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))       # goes on
-    return sse_response(runs.add(agent.start(text)))                                  # begins without a client
-    return sse_response(runs.find(run_id), after=last_event_id(request))              # is followed again
+    app = create_app(agent, token="...")                                          # a whole application
 
-`create_app(agent)` makes a small application of it, protected by `GuardOptions`. Needs the extra `service`.
+    return sse_response(agent.stream(text))                                       # stops when its client leaves
+    return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))   # goes on without clients
+    return sse_response(runs.add(agent.start(text)))                              # begins without a client
+    return sse_response(runs.find(run_id), after=last_event_id(request))          # a client returns
+
+`RequestGuard` protects an application of your own; `create_app` has one.
 """
 
 from importlib.util import find_spec

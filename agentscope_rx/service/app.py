@@ -79,18 +79,28 @@ def create_app(
     max_live_runs: int | None = MAX_LIVE_RUNS,
     max_kept_runs: int | None = MAX_KEPT_RUNS,
 ) -> Starlette:
-    """An ASGI application for one agent, or for a factory of agents. Its runs are in `app.state.runs`.
+    """An ASGI application for an agent, or for a function that returns the agent of a request.
 
-    One agent answers one client at a time; another one gets 409, or waits if the agent has `when_busy="queue"`.
-    `options` select the events of a run; for the other arguments see `Runs.add` and `sse_response`. At shutdown all
-    runs are stopped and cleaned up.
+        app = create_app(agent_of, on_disconnect="continue", token=settings.token)
+        # uvicorn module:app --timeout-graceful-shutdown 5
 
-    With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
-    `guard` has the host names of the application and the limits of requests. `max_live_runs` bounds the live runs,
-    `max_kept_runs` the ended ones that can still be read. None is no limit.
+    | request | does |
+    |---|---|
+    | `POST /run` | begins a run, or continues one with answers to its pending calls; sends its events |
+    | `GET /runs/{id}/events` | sends the events after `Last-Event-ID` |
+    | `POST /runs/{id}/input` | gives the run more input |
+    | `POST /runs/{id}/interrupt` | interrupts it |
+    | `DELETE /runs/{id}` | stops it |
 
-    A message that names a local file gets 422, unless the file is below `file_root`, such as a folder of uploads. Every
-    client can send each file there to the model.
+    - **Access**: with `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine
+      are answered. `guard` has host names, origins and limits of requests.
+    - **Runs**: `max_live_runs` bounds the live ones, `max_kept_runs` the ended ones that can still be read; None is no
+      limit. They are in `app.state.runs`. At shutdown all are stopped and cleaned up.
+    - **One agent** answers one client at a time: another one gets 409, or waits with `when_busy="queue"`.
+    - **Files**: a message that names a local file gets 422, unless it lies below `file_root`. Every client can send
+      each file there to the model.
+
+    `options` select the events of a run. For the other arguments see `Runs.add` and `sse_response`.
     """
     files = reading(file_root)
     # a request could not answer for these

@@ -1,10 +1,12 @@
-"""Runs as OpenTelemetry spans and metrics (extra `otel`); the run in the records of `logging`.
+"""Runs as OpenTelemetry spans and metrics (extra `otel`), and the run in records of `logging`.
 
-instrument()                                       every agent of the process
-ReActAgent(..., tracer=OpenTelemetryHook())        one agent
-ReActAgent(..., tracer=UNTRACED)                   never
-propagate_context()                                one trace over several processes
-add_run_to_logs()                                  the run, the agent and the call in each log record
+    instrument()                                       # every agent of the process
+    ReActAgent(..., tracer=OpenTelemetryHook())        # one agent
+    ReActAgent(..., tracer=UNTRACED)                   # never
+    propagate_context()                                # one trace over several processes
+    add_run_to_logs()                                  # the run, the agent and the call in each log record
+
+Without OpenTelemetry's packages the names that need them raise a `MissingExtraError`.
 """
 
 from __future__ import annotations

@@ -60,13 +60,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Which content is exported, how much of it, and what removes the secrets.
+    """What spans show of the conversation, how much of it, and how secrets are removed.
 
-    A text is cut to `max_chars`; an attribute that would have more than `max_total` characters of JSON shows the newest
-    messages only, with the number of those left out. `redact` is called with each text before it is cut; if it fails,
-    the text is left out, and its error is reported as dropped. Fields named like a secret are hidden in any case.
-    The JSON of a message is made once, and kept as long as the message lives: so each request costs the same, however
-    long its history is.
+    | option | meaning |
+    |---|---|
+    | `messages`, `reasoning`, `tools`, `definitions` | False leaves this kind of content out |
+    | `max_chars` | characters of each text |
+    | `max_total` | characters of JSON in an attribute; it keeps the newest messages, and counts those left out |
+    | `redact` | a function of a text that removes secrets; the default is `redact_secrets` |
+
+    `redact` gets each text before it is cut. If it fails, the text is left out, and the error is reported as dropped.
+    Fields named like a secret (`password`, `api_key`) are hidden in any case. The JSON of a message is made once, and
+    kept as long as the message lives, so that each request costs the same, however long its history is.
     """
 
     messages: bool = True

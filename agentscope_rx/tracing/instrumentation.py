@@ -45,7 +45,10 @@ def instrument(
 ) -> OpenTelemetryHook:
     """Trace the runs of all agents that begin from now on; the options are those of `OpenTelemetryHook`.
 
-    A second call with the same options changes nothing; with others it replaces the first. From any thread.
+        instrument(tracer_provider=provider, content=Content(max_chars=500))
+
+    A second call with the same options changes nothing; with others it replaces the first. An agent with an
+    `OpenTelemetryHook` of its own, or `UNTRACED`, is not traced by it. It may be called from any thread.
     """
     options = (tracer_provider, stages, content, clock, metrics, meter_provider, prices)
     with _INSTRUMENTED.lock:
@@ -69,7 +72,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Trace no run that begins from now on, except those of agents with a tracer of their own. From any thread."""
+    """Undo `instrument()` for runs that begin from now on. It may be called from any thread."""
     with _INSTRUMENTED.lock:
         if _INSTRUMENTED.hook is not None:
             untrace_process(_INSTRUMENTED.hook)

@@ -75,9 +75,12 @@ Prices = Mapping[str, PriceOf] | Callable[[str, ChatUsage], float]
 
 
 class Metrics(Recorder):
-    """Records tokens, durations, waits, retries, jobs and costs; `RecordingTracer([Metrics()])` without spans.
+    """Records tokens, durations, waits, retries, jobs and costs as OpenTelemetry metrics.
 
-    `meter` is that of the global provider unless it is given. `prices` are those of `UsageLimits`, in any one currency.
+        ReActAgent(..., tracer=RecordingTracer([Metrics()], stages=False))        # without spans
+
+    `meter` is that of the global provider unless it is given. `prices` are those of `UsageLimits`, all in one currency.
+    No attribute holds an id or content, so that your models, agents and tools bound the number of series.
     """
 
     def __init__(self, meter: metrics.Meter | None = None, *, prices: Prices | None = None) -> None:
@@ -109,19 +112,19 @@ class Metrics(Recorder):
         self._jobs = meter.create_counter(JOBS, "{job}", "Changes of work in the background, by the new state.")
 
     def begin(self, record: Record, context: Context) -> None:
-        """Counts a run that is in progress."""
+        """Count a run that is in progress."""
         if isinstance(record, RunRecord):
             self._active.add(1, {names.AGENT_NAME: names.shown(record.agent)})
 
     def event(self, record: RunRecord, event: Event) -> None:
-        """Counts retries and work in the background."""
+        """Count retries and background work."""
         if isinstance(event, RetryEvent):
             self._retries.add(1, {names.STAGE: event.stage, names.ERROR_TYPE: event.error_type})
         elif isinstance(event, BackgroundEvent):
             self._jobs.add(1, {JOB_STATE: event.state})
 
     def end(self, record: Record) -> None:
-        """Records the times, the tokens and the cost of what has ended."""
+        """Record the times, the tokens and the cost of the part."""
         if isinstance(record, ModelRecord):
             self._model_ended(record)
         elif isinstance(record, ToolRecord):

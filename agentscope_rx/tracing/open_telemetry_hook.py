@@ -25,11 +25,19 @@ from agentscope_rx.tracing.spans import Clock, Spans
 
 
 class OpenTelemetryHook(RecordingTracer):
-    """Spans of runs, stages, model attempts and tool calls, by the GenAI semantic conventions (`SEMCONV_VERSION`).
+    """A tracer that makes spans and metrics of runs, stages, model attempts and tool calls.
 
-    `stages=False` leaves the stages out. `content` is what of the conversation the spans show: none of it (False), all
-    of it without secrets (True), or what a `Content` says. `clock` gives the time of the spans in nanoseconds. The
-    metrics are those of `Metrics`; `prices` adds costs, `metrics=False` leaves them out.
+    | option | meaning |
+    |---|---|
+    | `tracer_provider`, `meter_provider` | where spans and metrics go; None: the global providers |
+    | `stages` | False: no spans of stages; model and tool calls are children of the run |
+    | `content` | False: no messages, arguments and results; True: all, without secrets; a `Content`: what it selects |
+    | `metrics` | False: no metrics |
+    | `prices` | prices of models, as in `UsageLimits`: adds the metric `agentscope.cost` |
+    | `clock` | the time of spans, in nanoseconds |
+
+    Names and attributes follow OpenTelemetry's GenAI semantic conventions (`SEMCONV_VERSION`). No span stays open: it
+    ends with its part, or when the part is disposed of.
     """
 
     def __init__(

@@ -72,10 +72,10 @@ class W3CTraceContext:
 
 
 def propagate_context(*, models: bool | Collection[str] = True, service: bool = True) -> None:
-    """Send the trace context to models, or to the hosts named, and take that of requests to the service.
+    """Send the trace context to models, and read it from requests to the service, in the whole process.
 
-    For the whole process; a second call replaces the first. Without a tracer there is no current span, and nothing is
-    sent.
+    `models` may name the hosts that get it; False is none. `service=False` does not read it. A second call replaces the
+    first. Without a tracer there is no current span, and nothing is sent. Baggage is never sent to models.
     """
     check_flag("propagate_context: service", service)
     hosts = models if isinstance(models, bool) else _hosts(models)
@@ -87,7 +87,7 @@ def propagate_context(*, models: bool | Collection[str] = True, service: bool = 
 
 
 def stop_propagating() -> None:
-    """Send and take no trace context from now on."""
+    """Undo `propagate_context()`."""
     TRACE_CONTEXT.here = None
 
 

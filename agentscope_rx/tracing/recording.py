@@ -56,21 +56,31 @@ _RECORD: ContextVar[Record | None] = ContextVar("agentscope_rx_record", default=
 
 
 def current_record() -> Record | None:
-    """The innermost part of a run that this code runs in, if it is recorded: for logs, and for users' own spans."""
+    """The record of the innermost part of a run that calls this; None outside, or without a `RecordingTracer`."""
     return _RECORD.get()
 
 
 class Recorder:
-    """Gets the records of the parts of runs. Subclass it, and define the methods that you need."""
+    """Gets the records of the parts of runs. Subclass it, and define the methods that you need.
+
+        class SlowModels(Recorder):
+            def end(self, record: Record) -> None:
+                if isinstance(record, ModelRecord) and record.seconds > 10:
+                    print(record.request.model_name, record.usage)
+
+        ReActAgent(..., tracer=RecordingTracer([SlowModels()]))
+
+    The methods are called on the run's loop. An error of a recorder is reported, and changes nothing in the run.
+    """
 
     def begin(self, record: Record, context: Context) -> None:
         """A part begins. It will run in `context`, a fresh copy: set variables by `context.run(variable.set, ...)`."""
 
     def event(self, record: RunRecord, event: Event) -> None:
-        """The run has emitted one of the `NOTED` events."""
+        """The run has emitted an event that concerns traces, such as a retry or background work."""
 
     def response(self, record: ModelRecord, response: ChatResponse) -> None:
-        """An increment with content, for recorders that set `responses`."""
+        """A chunk of an answer with content has come; only for recorders that set `responses`."""
 
     responses: bool = False
     """True for a recorder that wants the content of answers, chunk by chunk."""
@@ -79,11 +89,11 @@ class Recorder:
         """The first content of an answer has come."""
 
     def end(self, record: Record) -> None:
-        """The part has ended; the record is complete. On any thread, if it was freed without an end."""
+        """The part has ended, and its record is complete. On any thread, if garbage collection ended it."""
 
 
 class RecordingTracer(Tracer):
-    """Keeps records and tells the recorders of them. With `stages=False` there are no records of stages."""
+    """A tracer that makes a record of each part of a run, for `recorders`; `stages=False`: none of stages."""
 
     alone = True
 
@@ -112,7 +122,7 @@ class RecordingTracer(Tracer):
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
-        """The recorders, in the order in which they are told of a beginning."""
+        """The recorders, in the order in which they get a beginning."""
         return self._recorders
 
     def place(self, context: Context, request: object) -> tuple[Record | None, Record | None]:

@@ -62,7 +62,7 @@ class Record:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RunRecord(Record):
-    """One call of an agent, with its wait for its turn and its clean-up."""
+    """One call of an agent, from the wait for its turn to its clean-up."""
 
     request: CallRequest = field(repr=False)
     began: float | None = None
@@ -94,12 +94,12 @@ class RunRecord(Record):
 
     @property
     def reason(self) -> GenerateReason | None:
-        """Why the reply ended; None without one."""
+        """Why the reply ended; None without a reply."""
         return None if self.reply is None else self.reply.generate_reason
 
     @property
     def pending(self) -> int:
-        """The number of calls that the reply leaves waiting, for an approval or a result."""
+        """The number of calls that the reply leaves pending, for an approval or a result."""
         return 0 if self.reply is None else len(self.reply.pending_calls)
 
 
@@ -136,7 +136,7 @@ class ModelRecord(Record):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ToolRecord(Record):
-    """One tool call, with its wait for limits and all its attempts."""
+    """One tool call, from the wait for limits to its last attempt."""
 
     request: ToolRequest = field(repr=False)
     queued: float = 0.0
@@ -147,5 +147,5 @@ class ToolRecord(Record):
 
     @property
     def kind(self) -> ToolResultKind | None:
-        """Why the result is no success; None for a success, and without a result."""
+        """The kind of a result that is no success, such as `failed`; None for a success, and without a result."""
         return None if self.result is None else self.result.kind

@@ -54,21 +54,21 @@ class _Within(Probe[object]):
 
 
 class RunLogs(Tracer):
-    """Notes in the context which run and which call is in progress; `add_run_to_logs` installs one for all agents."""
+    """The tracer that `add_run_to_logs` installs: it notes which run and which call are in progress."""
 
     beside = True
 
     def probe_call(self, request: CallRequest) -> Probe[object]:
-        """Notes the run."""
+        """Note the run."""
         return _Within(_Place(request.source))
 
     def probe_tool(self, request: ToolRequest) -> Probe[object]:
-        """Notes the call."""
+        """Note the call."""
         return _Within(_Place(request.source, request.call.id))
 
 
 class RunLogFilter(logging.Filter):
-    """Adds `run_id`, `agent`, `run_path` and `call_id` to each record; what a record already has stays as it is."""
+    """A logging filter that adds `run_id`, `agent`, `run_path` and `call_id` to each record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """True, once the record has the attributes."""
@@ -86,9 +86,13 @@ _FILTER: Final = RunLogFilter()
 
 
 def add_run_to_logs(*handlers: logging.Handler) -> Callable[[], None]:
-    """Put the attributes on the records of these handlers, by default those of the root logger; returns the undoing.
+    """Add `run_id`, `agent`, `run_path` and `call_id` to the log records of handlers; returns the undoing.
 
-    Runs that begin from now on are known. A second call for a handler changes nothing.
+        handler.setFormatter(logging.Formatter("[%(agent)s %(run_id)s %(call_id)s] %(message)s"))
+        undo = add_run_to_logs(handler)                # without a handler: those of the root logger
+
+    Records of runs that begin from now on have them, on any thread or task of the run; elsewhere they are empty. A
+    record that has such an attribute keeps it. A second call for a handler changes nothing. It needs no OpenTelemetry.
     """
     chosen = handlers or tuple(logging.getLogger().handlers)
     for handler in chosen:

@@ -55,7 +55,7 @@ MAX_WAITING = 10_000
 
 
 class Spans(Recorder):
-    """Makes a span of each record. `clock` is that of the spans, None for the SDK's own."""
+    """A recorder that makes a span of each record. `clock` is that of the spans; None is the SDK's own."""
 
     def __init__(self, tracer: trace.Tracer, *, content: Content | None = None, clock: Clock | None = None) -> None:
         self._tracer = tracer

@@ -21,13 +21,23 @@ from agentscope_rx.tools import Tool, Toolkit
 
 
 class BackgroundHook(Hook):
-    """Lets calls of an agent go on in the background.
+    """Lets tool calls of an agent go on in the background, and gives its model tools to manage them.
 
-    - `after`: the seconds in the foreground of calls of `tools` (None: all tools without the option `background`).
-    - `wait`: what a run does at its end while work is in progress. "wait" for it, "leave" it in progress, "stop" it.
-    - `max_jobs`: the most work in progress of one conversation; further calls stay in the foreground. So do calls of
-      `exclusive` tools.
-    - `with_tools=False` gives the model no tools for background work.
+        BackgroundHook(after=10)                       # every call that takes longer than 10 seconds
+        BackgroundHook(after=10, tools=["search"])     # calls of these tools
+        BackgroundHook(wait="leave", max_jobs=20)      # only tools with the option, such as @tool(background=True)
+
+    | option | meaning |
+    |---|---|
+    | `after` | seconds in the foreground; then the call goes on in the background |
+    | `tools` | the tools that `after` is for; None: all without the option `background` |
+    | `wait` | what a run does that would end while jobs are in progress: "wait", "leave" or "stop" |
+    | `max_jobs` | jobs of one conversation in progress; further calls stay in the foreground |
+    | `with_tools` | False: without `background_list`, `_read`, `_send`, `_stop` and `_wait` for the model |
+
+    A run that waits goes on with another round when a job ends or input comes. One that stops its jobs does so however
+    it ends. Calls of `exclusive` tools stay in the foreground. Without the hook, tools with the option work by its
+    defaults.
     """
 
     kinds: tuple[type[Event], ...] | None = ()
@@ -45,7 +55,7 @@ class BackgroundHook(Hook):
         self._tools = background_tools() if with_tools else ()
 
     def added_to(self, agent: object) -> None:
-        """`ConfigurationError` if `tools` names an exclusive tool of the agent: its calls run alone, to their end."""
+        """`ConfigurationError` if `tools` names an exclusive tool, whose calls stay in the foreground."""
         toolkit = getattr(agent, "toolkit", None)
         if not isinstance(toolkit, Toolkit):
             return

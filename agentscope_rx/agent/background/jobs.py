@@ -53,7 +53,14 @@ class Showing(Protocol):
 
 
 class Jobs:
-    """The jobs of one conversation, by id. `stop` and the properties may be used from any thread."""
+    """The background jobs of one conversation: `agent.background()`. `stop` and the properties work on any thread.
+
+        jobs = agent.background()
+        jobs.stop()                                    # all, or those of these ids
+        await jobs.wait(until="any", timeout=10)
+
+    `stop` and `wait` without ids are also for jobs in the conversations of sub-agents.
+    """
 
     __slots__ = (
         "__weakref__",

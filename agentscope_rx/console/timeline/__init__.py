@@ -1,4 +1,13 @@
-"""Recorded events as a timeline: lanes, waits, retries, tokens and costs. `agentscope-rx trace` shows it."""
+"""Recorded events as a timeline of lanes: waits, retries, tokens and costs. `agentscope-rx trace` shows it.
+
+    timeline = timeline_of(events)                 # a value; timeline.to_dict() is plain JSON
+    print_timeline(timeline, width=100)
+
+    live = TimelineFold()                          # event by event, for a run in progress
+    live.add(event)
+
+The values are frozen.
+"""
 
 from agentscope_rx.console.timeline.printing import print_timeline
 from agentscope_rx.console.timeline.reducer import TimelineFold, timeline_of

@@ -71,10 +71,10 @@ _WAITS_FOR: Mapping[GenerateReason, WaitKind] = {
 
 
 class TimelineFold:
-    """The timeline of recorded events, event by event: `add(event)`, then `timeline`.
+    """Makes the timeline of events, event by event: `add(event)`, then `timeline`.
 
-    `prices` by model name give the costs. `run` selects the run of this id, with those inside; the beginning of an id
-    is enough. `runs` are the ids that were seen, for the text of an error.
+    `prices` by model name add costs. `run` selects the run of this id, with those inside; the beginning of an id is
+    enough. `runs` are the ids that it has seen.
     """
 
     def __init__(
@@ -446,7 +446,9 @@ class TimelineFold:
 def timeline_of(
     events: Iterable[Event], *, prices: Mapping[str, Price] | None = None, run: str | None = None
 ) -> Timeline:
-    """The timeline of recorded events: all of a log, or those up to some moment. See `TimelineFold`.
+    """The timeline of recorded events: those of a whole log, or up to some moment. See `TimelineFold`.
+
+        print_timeline(timeline_of(events))
 
     `InvalidInputError` for anything but events.
     """

@@ -41,7 +41,7 @@ NO_USAGE = ChatUsage()
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A wait of a lane. That of a run between runs ends with the begin of the run."""
+    """A wait of a lane. A run's wait between runs ends when the run begins."""
 
     kind: WaitKind
     begin: float
@@ -145,7 +145,7 @@ _PLAIN_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A step that took long: a model call, a tool call without runs inside, or work in the background."""
+    """One of the slowest steps: a model call, a tool call without runs inside, or background work."""
 
     kind: LaneKind
     name: str
@@ -156,12 +156,13 @@ class Slow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The sums over all runs, in seconds.
+    """Sums over all runs, in seconds.
 
-    `elapsed` is the time in which at least one run was in progress:
-    elapsed = models + tools + waiting - overlap + other. `overlap` is what steps at the same time have saved, `other`
-    the time of no step: hooks, memory, slow readers. A tool call that runs a sub-agent counts by the steps inside; one
-    that goes on in the background counts as that work.
+        elapsed = models + tools + waiting - overlap + other
+
+    `elapsed` is the time in which at least one run was in progress. `overlap` is the time in which several steps worked
+    at once, `other` that of no step: hooks, memory, slow readers. A tool call that runs a sub-agent counts by the steps
+    inside; one that goes on in the background counts as background work.
     """
 
     elapsed: float = 0.0
@@ -185,7 +186,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Recorded runs: `lanes` are the outermost ones, by their begin. `began` is in seconds since the epoch."""
+    """Recorded runs: `lanes` are the outermost ones, by their beginning; `began` is in seconds since 1970."""
 
     began: float = 0.0
     lanes: tuple[Lane, ...] = ()

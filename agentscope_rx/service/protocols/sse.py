@@ -49,13 +49,17 @@ def sse_response(
     send_timeout: float | None = SEND_TIMEOUT_SECONDS,
     headers: Mapping[str, str] | None = None,
 ) -> SSEResponse:
-    """A response that begins the run, or joins it, when it is sent.
+    """A response that sends the events of a run. It begins the run, or joins it, when it is sent.
 
-    `run` is an agent's stream, which stops when the client leaves, the handle of `agent.start()`, or a `LiveRun` of
-    `Runs.add` or `Runs.find`.
-    `after` is the number of the last event that the client has (`last_event_id(request)`); if it has all events of an
-    ended run, it gets 204, so that a browser does not reconnect. `heartbeat` (a comment), `retry` (the time before the
-    client reconnects) and `send_timeout` are in seconds; None is never.
+    | argument | meaning |
+    |---|---|
+    | `run` | an agent's stream, which stops when the client leaves; the handle of `agent.start()`; or a `LiveRun` |
+    | `after` | the number of the last event that the client has: `last_event_id(request)` |
+    | `heartbeat` | seconds of silence after which a comment is sent; None: never |
+    | `retry` | seconds after which the client is to reconnect; None: its default |
+    | `send_timeout` | seconds after which a client that does not read counts as gone; None: never |
+
+    A client that has all events of an ended run gets 204, so that a browser does not reconnect.
     """
     check_sending(heartbeat, retry, send_timeout)
     live = run if isinstance(run, LiveRun) else LiveRun(run)
@@ -85,7 +89,7 @@ def last_event_id(request: Request) -> int | None:
 
 
 class SSEResponse(Response):
-    """The ASGI response of `sse_response`; `run` is the run that it sends."""
+    """The ASGI response of `sse_response`; `run` is the run whose events it sends."""
 
     media_type = "text/event-stream"
 

@@ -58,10 +58,10 @@ OnDisconnectChoice = OnDisconnect | Literal["stop", "continue"] | float
 
 
 class LiveRun:
-    """A run that clients follow, on one loop.
+    """A run that clients follow. `Runs.add` makes one; it belongs to one loop.
 
-    `agent` is the agent to interrupt. `admit` is called when the run is about to begin; it refuses by raising. Of a
-    `RunHandle` all but `admit` is known, and may not be given. `on_disconnect` is "stop" unless given.
+    `agent` is the agent to interrupt. `admit` is called when the run is about to begin, and refuses it by raising.
+    `on_disconnect` is "stop" unless given. With a `RunHandle` give `admit` only: it has the rest.
     """
 
     __slots__ = (
@@ -185,11 +185,11 @@ class LiveRun:
         self._handle.enqueue(msgs, when)
 
     def ended_at(self, after: int | None) -> bool:
-        """True if the run has ended and `after` is the number of its last event: nothing follows it."""
+        """True if the run has ended with the event of number `after`: a client that has it has all."""
         return self._handle is not None and after is not None and self._handle.ended_at(after)
 
     def statistics(self) -> LogStatistics:
-        """The numbers of emitted and kept events, and how far the slowest client is behind."""
+        """The numbers of emitted and kept events, and how many events the slowest client is behind."""
         if self._handle is None:
             return LogStatistics(0, 0, 0, self._capacity, 0, 0, False)
         return self._handle.stats().log

@@ -37,10 +37,10 @@ class RunsStatistics(NamedTuple):
 
 
 class Runs:
-    """The runs of one application, on one loop.
+    """The runs of one application, on one loop. Use it as an async context manager: leaving it stops them.
 
-    At most `max_live` runs are live at once, clean-up included. The last `max_kept` ended runs are kept. None is no
-    limit.
+    At most `max_live` runs are live at once, clean-up included. The last `max_kept` ended runs are kept, for
+    `keep_seconds`. None is no limit.
     """
 
     def __init__(
@@ -72,12 +72,17 @@ class Runs:
         max_bytes: int | None = None,
         agent: Agent | None = None,
     ) -> LiveRun:
-        """Add a run of these events. It begins when it is first followed, and is owned here from then on.
+        """Add a run of these events. It begins when the first client follows it, and is owned here from then on.
 
-        `on_disconnect` is "stop" unless given. `capacity` (events) and `max_bytes` bound its log; `agent` makes it
-        interruptible. `ServiceStoppingError` after `aclose`. `TooManyRunsError` is raised when the run is first
-        followed. The result of `agent.start()` has begun: it counts as live from now on without being refused. It has a
-        log, an agent and a lifetime of its own: `ConfigurationError` if one of these is given, too.
+        | argument | meaning |
+        |---|---|
+        | `on_disconnect` | when the last client leaves: "stop" (default), "continue", or seconds until it stops |
+        | `capacity`, `max_bytes` | bounds of its log, in events and bytes |
+        | `agent` | the agent, so that the run can be interrupted and take input |
+
+        The handle of `agent.start()` has begun already, with a log, an agent and a lifetime of its own: give no other
+        argument with it, or get a `ConfigurationError`. It counts as live, and is never refused. `ServiceStoppingError`
+        after `aclose`. `TooManyRunsError` is raised when the run is first followed.
         """
         if self._closed:
             if not isinstance(events, RunHandle):
@@ -106,7 +111,7 @@ class Runs:
         return run
 
     async def stop(self, run_id: str) -> None:
-        """Stop and forget the run, and wait for its clean-up; `UnknownRunError` if there is none."""
+        """Stop and forget this run, and wait for its clean-up; `UnknownRunError` if there is none."""
         run = self.find(run_id)
         self._forget(run)
         await run.stop()
@@ -119,7 +124,7 @@ class Runs:
         return RunsStatistics(live=len(self._live), kept=len(known) - len(self._live), clients=clients)
 
     async def aclose(self) -> None:
-        """Stop and forget all runs, and wait for their clean-up; no further run begins."""
+        """Stop and forget all runs, and wait for their clean-up. No further run begins."""
         self._closed = True
         for run in tuple(self._live):
             run.dispose("The service is shutting down.")
