@@ -1,4 +1,4 @@
-"""Pages of the site from files outside of `docs/`: the examples, CHANGELOG, CONTRIBUTING and SECURITY.
+"""Pages of the site from files outside of `docs/`: the examples, README, CHANGELOG, CONTRIBUTING and SECURITY.
 
 The Markdown files link to them by their paths in the repository, so that the links work there, too.
 """
@@ -23,9 +23,10 @@ LANGUAGES = {".py": "python", ".md": "markdown", ".ipynb": ""}
 def _outside() -> dict[str, str]:
     """Path in the repository -> path of its page."""
     pages = {
-        name: f"{name.removesuffix('.md').lower()}.md" for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+        name: f"{name.removesuffix('.md').lower()}.md"
+        for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
     }
-    pages |= {"README.md": "index.md", "examples/README.md": "examples/index.md", "examples": "examples/index.md"}
+    pages |= {"examples/README.md": "examples/index.md", "examples": "examples/index.md"}
     for file in sorted((ROOT / "examples").rglob("*")):
         path = file.relative_to(ROOT).as_posix()
         if file.suffix in LANGUAGES and path not in pages and "__pycache__" not in path:
@@ -34,7 +35,7 @@ def _outside() -> dict[str, str]:
 
 
 OUTSIDE = _outside()
-SOURCES = {page: source for source, page in OUTSIDE.items() if (ROOT / source).is_file() and page != "index.md"}
+SOURCES = {page: source for source, page in OUTSIDE.items() if (ROOT / source).is_file()}
 
 
 def _text_of(source: str) -> str:
