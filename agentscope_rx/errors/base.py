@@ -84,10 +84,12 @@ class InvalidInputError(AgentScopeError, ValueError):
 class RunInsideLoopError(AgentScopeError, RuntimeError):
     """`run()` would block the event loop that it needs; `await` the flow instead."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "run() blocks, and this thread is running an event loop. Use `await flow` (or `async for`) here instead."
-        )
+    def __init__(
+        self,
+        text: str = "run() blocks, and this thread is running an event loop. Use `await flow` (or `async for`) here "
+        "instead.",
+    ) -> None:
+        super().__init__(text)
 
 
 _PASSED = {

@@ -230,7 +230,7 @@ class Verification(_Script[T]):
         return type(self)(replace(self._plan, drops=(*self._plan.drops, _Dropped(kind, match))))
 
     def run(self) -> Recording[T]:
-        """Subscribe and take the steps on a loop in virtual time."""
+        """Subscribe and take the steps on a loop in virtual time. `await` the verifier where a loop runs already."""
         with collect_dropped() as dropped:
             try:
                 record = run_virtual(self._play())

@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from reactivex import Observable
 
-from agentscope_rx.reactive import flow
+from agentscope_rx.errors import RunInsideLoopError
+from agentscope_rx.reactive import Flow, flow
+from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.reactive.workers import outstanding_jobs
 
 if TYPE_CHECKING:
@@ -45,7 +47,18 @@ def run_virtual(main: Coroutine[object, object, T] | Observable[T], *, limit: fl
 
     `limit` bounds the virtual seconds, `patience` the real seconds without progress. `AssertionError` names the work
     that was pending then, and at the end the tasks, timers, worker jobs and unhandled failures that are left.
+    `RunInsideLoopError` on the thread of a running loop, such as in a notebook or an async test.
     """
+    if running_loop() is not None:
+        # (the error says enough: no warning of what was never begun)
+        if isinstance(main, Flow):
+            main.take_over()
+        elif not isinstance(main, Observable):
+            main.close()
+        raise RunInsideLoopError(
+            "Virtual time needs a loop of its own, and this thread is running one already. Call run_virtual, or the "
+            "run() of a verifier, from a function without async; here `await` the flow or the verifier, in real time."
+        )
     loop = VirtualLoop(limit=limit, patience=patience)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from agentscope_rx.errors import RunInsideLoopError
 from agentscope_rx.reactive import from_callable, just, never, on_worker, throw, timer
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.testing import collect_dropped, run_virtual, virtual_loop
+from agentscope_rx.testing import collect_dropped, run_virtual, verify, virtual_loop
 
 
 def now() -> float:
@@ -204,6 +205,16 @@ def test_a_cancelled_source_may_end_after_the_main_coroutine() -> None:
 
     run_virtual(main())
     assert ended == [True]
+
+
+def test_a_running_loop_is_reported_at_once() -> None:
+    async def main() -> None:
+        script = verify(timer(1)).expect_count(1).expect_completed()
+        for begin in (lambda: run_virtual(timer(1)), lambda: run_virtual(asyncio.sleep(1)), script.run):
+            with pytest.raises(RunInsideLoopError, match="Virtual time needs a loop of its own"):
+                begin()
+
+    asyncio.run(main())
 
 
 def test_collect_dropped_takes_and_restores() -> None:
