@@ -1,9 +1,27 @@
-"""Tools for tests of programs that use the library: a scripted model, a verifier of flows, virtual time, kits.
+"""Tools for tests: models that play a script, virtual time, a verifier of streams, and kits for parts of your own.
 
-For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
+| name                                     | is                                             |
+|------------------------------------------|------------------------------------------------|
+| `ScriptedModel`, `call`, `Delay`, `HANG` | a model that plays a script, and steps of it   |
+| `RecordedModel`                          | a model that plays a recorded run              |
+| `run_virtual`, `virtual_loop`            | run code on a loop whose delays take no time   |
+| `verify`                                 | checks the signals of a stream, step by step   |
+| `collect_dropped`                        | collects the errors that reached no subscriber |
+| `check_chat_model`, `check_tool`, ...    | the kits: see `agentscope_rx.testing.kits`     |
 
-The kits are loaded on first use.
+For pytest put `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]` into the top-level `conftest.py`:
+
+| name                   | gives                                                                                  |
+|------------------------|----------------------------------------------------------------------------------------|
+| `@pytest.mark.virtual` | an `async def` test, also a property test of hypothesis, runs in virtual time. It      |
+|                        | takes `limit` and `patience`, as `run_virtual` does                                    |
+| `virtual`              | a fixture: `virtual(flow_or_coroutine)` is `run_virtual(...)`                          |
+| `dropped_errors`       | a fixture: the list of dropped errors; errors that the test leaves in it fail the test |
+
+With another runner of async tests use `virtual_loop` as its loop factory.
 """
+
+# (the kits are loaded on first use)
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WIDTH = 100
 
 
 class RecordedSignal(NamedTuple):
-    """A signal: seconds after the subscription, its kind, and the value or the error."""
+    """A signal: `at`, the seconds after the subscription; its kind, `signal`; and the value or the error."""
 
     at: float
     signal: Literal["next", "error", "completed"]
@@ -45,7 +45,7 @@ class Recording(Generic[T]):
 
     @property
     def timeline(self) -> list[tuple[float, object]]:
-        """(seconds, value) of each value."""
+        """Each value with its time: `(seconds, value)`."""
         return [(signal.at, signal.value) for signal in self.signals if signal.signal == "next"]
 
     def as_text(self, marked: int | None = None) -> str:
@@ -85,7 +85,7 @@ _PLACE = {"v", "type", "run_id", "agent", "path", "timestamp", "iteration", "mes
 
 
 class DroppedErrors(list[BaseException]):
-    """The errors in order; `where` names for each the part that dropped it."""
+    """The dropped errors, in order. `where` names, for each, the part that dropped it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,10 @@ class DroppedErrors(list[BaseException]):
 
 @contextmanager
 def collect_dropped() -> Generator[DroppedErrors]:
-    """Gives the errors that are dropped inside the block; no other handler receives them."""
+    """A context manager that collects the errors dropped inside the block; no other handler receives them.
+
+    An error is dropped if it reached no subscriber.
+    """
     errors = DroppedErrors()
 
     def note(error: BaseException, where: str) -> None:

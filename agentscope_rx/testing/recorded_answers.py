@@ -63,7 +63,7 @@ Timed = tuple[float, ChatResponse]
 
 
 class RecordedError(ModelError):
-    """A recorded failure of a class that is not known here. Its own class has the recorded name."""
+    """A recorded failure whose class cannot be imported. The error has a class of the recorded name."""
 
 
 _INNER_SUMMARY = re.compile(r"<summary>\n\([^\n]*\)\n(.*)\n</summary>", re.DOTALL)

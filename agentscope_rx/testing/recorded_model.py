@@ -35,23 +35,31 @@ _CONVERSATION = re.compile(r"(?<=conversation_id: )[0-9a-f]{8,}")
 
 
 class RecordedMismatchError(AgentScopeError, AssertionError):
-    """A request that differs from the recorded one; the text shows the first difference."""
+    """A request that differs from the recorded one. The text shows the first difference."""
 
 
 class RecordedModel(ScriptedModel):
-    """A model that answers each call as in a log: the same increments, ids of calls, usage, retries and errors.
+    """A model that plays the answers of a recorded run: the same increments, ids of calls, usage and errors, in order.
 
-    - `log`: a file that `record` has written, or events.
-    - `agent`: play the runs of the agent of this name, such as a sub-agent; by default the outermost runs.
-    - `pace=1.0` keeps the recorded times, 2.0 is twice as fast; by default answers come at once.
-    - `strict` compares each request with the log: the system message, the messages that the run has added to memory,
-      and the hints, by role, name and content. It compares neither ids, times and metadata, nor messages from before
-      the run. Of runs at the same time it plays the matching one. Set it to False if a hook or wrapper replaces
-      messages of requests, or the agent observes messages: the log does not hold these.
+        await record(agent.stream("Weather?"), "run.jsonl")             # once, with the real model
+        ReActAgent("Friday", RecordedModel("run.jsonl"), ...)           # in the test, without the model
 
-    Compactions are played, too; the text of summaries is not compared. An answer whose run was interrupted or left
-    plays what had come, then hangs. A recorded error has its class and text; its other attributes are None. If the
-    chunks in the log do not add up to the message, the message is played whole.
+    | argument | is                                                                                              |
+    |----------|-------------------------------------------------------------------------------------------------|
+    | `log`    | the file that `record` wrote, or events                                                         |
+    | `agent`  | the name of the agent whose answers are played, such as a sub-agent; default: the outermost runs |
+    | `pace`   | 1.0 plays the recorded times, 2.0 twice as fast; default: all at once                           |
+    | `strict` | compares each request with the log (default)                                                    |
+
+    A comparison looks at role, name and content of the system message, the messages that the run has added to memory
+    by then, and the hints. It does not look at ids, times, metadata, the text of summaries and messages from before
+    the run. A difference is a `RecordedMismatchError`. Of runs that went on together, such as parallel calls of a
+    sub-agent, the matching one is played. Use `strict=False` if a hook or a wrapper replaces the messages of requests,
+    or if the agent observes messages during the run: a log does not hold these.
+
+    Retries and compactions are played as recorded. An answer that was interrupted or left plays what had come, and
+    then hangs. A recorded error has its class and text; its other attributes are None. If hooks changed the chunks in
+    the log, so that they do not add up to the message, the message is played.
     """
 
     provider = "recorded"

@@ -22,7 +22,7 @@ from agentscope_rx.testing.marbles import Marble, check_elements, marbles_of
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A step that waits for these seconds, on the loop's clock."""
+    """A step of a `ScriptedModel` that waits for these seconds, on the loop's clock."""
 
     seconds: float
 
@@ -41,7 +41,7 @@ class Hang(Enum):
 
 
 HANG: Final = Hang.HANG
-"""A step that never ends by itself."""
+"""A step of a `ScriptedModel` that never ends: the model is silent until the run is stopped."""
 
 PlainStep = str | ChunkBlock | ChatResponse | Delay | _Until | Hang | Exception | asyncio.Event
 Reply = PlainStep | Sequence[PlainStep]
@@ -50,12 +50,12 @@ Turn = Step | Sequence[Step]
 
 
 class ScriptExhaustedError(AgentScopeError, AssertionError):
-    """The model was called after the last turn of its script."""
+    """A scripted or recorded model was called after its last turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedRequest:
-    """The arguments of a call of the model."""
+    """The arguments of a model call, as `ScriptedModel.requests` holds them."""
 
     messages: Sequence[Msg]
     tools: Sequence[ToolSchema]
@@ -74,7 +74,7 @@ _ONCE = ExecutionConfig(max_attempts=1)
 
 
 class ScriptedModel(ChatModel):
-    """A model that plays one scripted turn for each attempt. It does not retry unless an execution config says so.
+    """A model that plays one turn of its script for each attempt, and records the requests.
 
         model = ScriptedModel(
             call("weather", city="Paris"),              # turn 1: one tool call
@@ -84,19 +84,21 @@ class ScriptedModel(ChatModel):
 
     A turn is one step or a list of steps:
 
-    | step                     | plays as                                                                         |
-    |--------------------------|----------------------------------------------------------------------------------|
-    | `str`, a chunk block     | a chunk with it                                                                  |
-    | `ToolUseBlock`, `call()` | a whole tool call                                                                |
-    | `ChatResponse`           | that chunk, with usage and finish reason                                         |
-    | `Delay(seconds)`         | a wait on the loop's clock                                                       |
-    | `HANG`                   | silence until the run is disposed of                                             |
-    | an `asyncio.Event`       | a wait until it is set                                                           |
-    | a function               | the steps that it returns for the `ScriptedRequest`; may be a coroutine function |
-    | an exception             | the end of this attempt                                                          |
+    | step                         | plays as                                                              |
+    |------------------------------|-----------------------------------------------------------------------|
+    | a `str`                      | a chunk of text                                                       |
+    | a `ToolUseBlock`, `call()`   | a whole tool call                                                     |
+    | any other chunk block        | a chunk with it (`ThinkingBlock`, `ToolUseDelta`, ...)                |
+    | a `ChatResponse`             | that chunk (usage, finish reason, ...)                                |
+    | `Delay(seconds)`             | a wait on the loop's clock                                            |
+    | `HANG`                       | silence until the run is stopped                                      |
+    | an `asyncio.Event`           | a wait until it is set                                                |
+    | a function                   | the steps that it returns for the `ScriptedRequest`; it may be async  |
+    | an exception                 | the failure of this attempt                                           |
 
-    `requests` has the requests, `closed` those whose answers were closed early. With `repeat` the script begins again
-    after its last turn. `output_modes` are the modes of structured output: "tool" and "prompted" by default.
+    A call after the last turn is a `ScriptExhaustedError`; with `repeat` the script begins again. The model makes one
+    attempt, unless an execution config enables retries. `output_modes` are the ways of asking for structured output
+    that it supports: "tool" and "prompted" by default.
     """
 
     provider = "scripted"
@@ -115,6 +117,7 @@ class ScriptedModel(ChatModel):
         self.turns: tuple[tuple[Step, ...], ...] = tuple(_steps(turn) for turn in turns)
         self.repeat = repeat
         self.requests: list[ScriptedRequest] = []
+        """All requests so far, in order."""
         self.closed: list[ScriptedRequest] = []
         """Requests whose answer was closed before its end: by an interruption, a deadline or a disposal."""
 
@@ -132,8 +135,12 @@ class ScriptedModel(ChatModel):
     ) -> Self:
         """A model whose turns are marble diagrams, of `frame` seconds a character: `marbles("--a-b-|", "-(a,b)-#")`.
 
-        `values` has the step, or steps, of an element, which must be in a diagram; an element without one is a chunk
-        of text. '#' is `error`, a `ModelConnectionError` unless given. A turn without '|' or '#' has no end.
+        The syntax is that of `reactivex.from_marbles`: `-` is silence, `|` the end, `#` an error, and the elements of
+        `(a,b)` come at once. A group takes the time of all of its characters, brackets and commas included; spaces
+        take none. `values` has the step, or the steps, of an element; an element without one is a chunk of text.
+        `error` is the failure of `#`, a `ModelConnectionError` by default. A turn without `|` or `#` never ends.
+
+        Raises `ConfigurationError` for a value that no diagram uses.
         """
         steps = values or {}
         diagrams = [_marbles(turn, steps, frame) for turn in turns]

@@ -1,28 +1,4 @@
-"""`verify`: the signals that a flow must emit, step by step, in virtual time; and that it leaves nothing behind.
-
-    verify(agent.stream("Weather?"))
-        .expect_next_of(PreCallEvent)
-        .expect_eventually(PostReasoningEvent)
-        .expect_no_event(for_=3)
-        .expect_next_of(ActingChunkEvent, text="Sunny", is_last=True)
-        .expect_count(3)
-        .expect_completed()
-        .run()
-
-| step                                    | holds if                                                             |
-|-----------------------------------------|----------------------------------------------------------------------|
-| `expect_next(a, b)`                     | the next signals are these values                                    |
-| `expect_next_matching(predicate)`       | the next signal is a value for which it holds                        |
-| `expect_next_of(Kind, attribute=value)` | the next signal is a value of that class with these attributes       |
-| `expect_count(n)`                       | the next n signals are values                                        |
-| `expect_eventually(Kind or predicate)`  | some value matches; those before it are skipped                      |
-| `expect_no_event(for_=seconds)`         | there is no signal in the next seconds                               |
-| `then_wait`, `then`, `then_request`, `then_interrupt` | (an action; the signals that follow are for the next step)|
-| `expect_marbles("--a-(b,c)-|")`         | these signals come at these times, to the end                        |
-| `expect_completed()`, `expect_error(Kind, match=)`, `then_dispose()` | the end                                 |
-
-A signal that no step expects fails the next step. Nothing happens before `run()` (or `await`).
-"""
+"""`verify`: the signals that a flow must emit, step by step, in virtual time; and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -48,13 +24,37 @@ WITHIN = 3600.0
 
 
 def verify(source: Observable[T], *, within: float = WITHIN, demand: int | None = None) -> Verifier[T]:
-    """Begin a script of the signals that this flow must emit. `Verifier` has the steps.
+    """Begin a script of the signals that this flow must emit, in order.
 
-    Every signal must be expected, in order. A failing step reports itself, the actual signal, and all signals so far
-    with their times. An expectation also fails after `within` seconds without a signal (an hour of virtual time by
-    default). `demand` is the number of values that a consumer with back-pressure requests at first; without it all.
+        verify(agent.stream("Weather?"))
+            .expect_next_of(PreCallEvent)
+            .expect_eventually(PostReasoningEvent)
+            .expect_no_event(for_=3)
+            .expect_next_of(ActingChunkEvent, text="Sunny", is_last=True)
+            .expect_count(3)
+            .expect_completed()
+            .run()
 
-    A script can run again, as a flow can be subscribed to again.
+    | step                                    | holds if                                                             |
+    |-----------------------------------------|----------------------------------------------------------------------|
+    | `expect_next(a, b)`                     | the next signals are these values                                    |
+    | `expect_next_matching(predicate)`       | the next signal is a value for which the predicate is true           |
+    | `expect_next_of(Kind, attribute=value)` | the next signal is a value of that class with these attributes       |
+    | `expect_count(n)`                       | the next n signals are values                                        |
+    | `expect_eventually(Kind or predicate)`  | some value matches; earlier values are skipped                       |
+    | `expect_no_event(for_=seconds)`         | no signal comes in these seconds                                     |
+    | `expect_marbles(diagram)`               | the signals of a marble diagram come at its times, to the end        |
+    | `expect_completed()`, `expect_error(Kind, match=...)` | the stream ends this way                               |
+    | `then_dispose()`                        | the run is in progress, and ends by a disposal                       |
+    | `expect_dropped(Kind)`                  | an error of this class reached no subscriber                         |
+
+    `then(function)`, `then_wait(seconds)`, `then_request(n)` and `then_interrupt(agent)` act between two expectations;
+    a function may be a coroutine function.
+
+    The flow is subscribed to when the script is run, once for each run. A signal that no step expects fails the next
+    step; the failure shows the step, the signal, and all signals so far with their times. An expectation waits at most
+    `within` seconds of virtual time for its signal. With `demand` the subscriber has back-pressure: it requests so many
+    values at first, and more by `then_request`. After the end nothing may be left over, see `Verification`.
     """
     if demand is not None and demand < 0:
         raise ConfigurationError(f"demand must be at least 0, not {demand}.")
@@ -89,7 +89,7 @@ class _Script(Generic[T]):
         return type(self)(replace(self._plan, steps=(*self._plan.steps, Step(text, act))))
 
     def then(self, action: Callable[[], object]) -> Self:
-        """Call this now and await its result if possible. Its exceptions fail the test."""
+        """Call the function, and await its result if it is awaitable. Its exceptions fail the test."""
         return self._with(f"then({_name(action)})", lambda runner: runner.call(action))
 
     def then_wait(self, seconds: float) -> Self:
@@ -98,7 +98,10 @@ class _Script(Generic[T]):
 
 
 class Verifier(_Script[T]):
-    """A script without its end: `expect_completed`, `expect_error` or `then_dispose`."""
+    """A script without its end, which is `expect_completed`, `expect_error`, `expect_marbles` or `then_dispose`.
+
+    Each method returns a new script, so several scripts may share a beginning. `verify` lists the steps.
+    """
 
     __slots__ = ()
 
@@ -142,7 +145,7 @@ class Verifier(_Script[T]):
         return self._with(f"expect_no_event(for_={for_:g})", lambda runner: runner.expect_silence(for_))
 
     def then_request(self, count: int) -> Self:
-        """Request more values; for a script with a `demand`."""
+        """Request `count` more values. The script needs a `demand`."""
         if self._plan.demand is None:
             raise ConfigurationError("then_request: the script has no demand, so all values are requested already.")
         return self._with(f"then_request({count})", lambda runner: runner.request(count))
@@ -177,10 +180,10 @@ class Verifier(_Script[T]):
         frame: float = 0.1,
         error: type[Exception] = Exception,
     ) -> Verification[T]:
-        """Expect the signals of a marble diagram, at its times after the subscription, to the end.
+        """Expect the signals of a marble diagram, such as `"--a-(b,c)-|"`, at its times after the subscription.
 
-        `values` has the value of an element, or a class or a predicate for it; without one the element is a text. '#'
-        is an error of the class `error`.
+        A character is `frame` seconds; the syntax is that of `ScriptedModel.marbles`. `values` has the value of an
+        element, or a class or a predicate for it; an element without one is a text. `#` is an error of class `error`.
         """
         known = values or {}
         marbles = marbles_of(diagram, frame)

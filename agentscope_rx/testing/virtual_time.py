@@ -45,9 +45,20 @@ SLICE = 0.02
 def run_virtual(main: Coroutine[object, object, T] | Observable[T], *, limit: float = DAY, patience: float = 20.0) -> T:
     """Run a coroutine or a flow to its end in virtual time and return its (last) value; it must leave nothing behind.
 
-    `limit` bounds the virtual seconds, `patience` the real seconds without progress. `AssertionError` names the work
-    that was pending then, and at the end the tasks, timers, worker jobs and unhandled failures that are left.
-    `RunInsideLoopError` on the thread of a running loop, such as in a notebook or an async test.
+    The clock jumps to the next timer if, and only if, no real work is outstanding:
+
+    | outstanding                                          | a wait for the next timer                                 |
+    |------------------------------------------------------|-----------------------------------------------------------|
+    | nothing                                              | takes no time; the clock is set to exactly its time       |
+    | jobs of worker pools, `run_in_executor`, `hold()`    | is real; the clock stands still, moves in grains of 0.1 s |
+    | a socket or pipe                                     | is real; the clock follows real time                      |
+
+    So timeouts, retries and slow models are instant and exact, and a thread or a server gets the time that it needs.
+    `limit` bounds the virtual seconds, `patience` the real seconds without progress.
+
+    Raises `AssertionError` at one of these bounds, naming the pending work; and if tasks, timers, worker jobs or
+    unhandled failures are left at the end. Raises `RunInsideLoopError` on the thread of a running loop,
+    such as in a notebook or an async test.
     """
     if running_loop() is not None:
         # (the error says enough: no warning of what was never begun)
@@ -91,7 +102,7 @@ def virtual_loop() -> VirtualLoop:
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A selector loop whose clock jumps to the next timer when no real work is outstanding; `time()` starts at 0."""
+    """A selector loop in virtual time, see `run_virtual`; its `time()` starts at 0."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]

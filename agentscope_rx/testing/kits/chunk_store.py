@@ -51,8 +51,8 @@ def check_chunk_store(
 ) -> KitReport:
     """Check the stores that `make` returns; each call of it makes a new and empty one.
 
-    `again` makes another store on the same place, as another process would; without it the rules for that are skipped.
-    Each rule closes its stores.
+    `again` makes another store on the same place, as another process would. Without it the rules about two stores are
+    skipped. Each rule closes its stores.
     """
     check_factory(make, "ChunkStore", "lambda: SqliteChunkStore(new_path())")
     if again is not None:

@@ -41,7 +41,10 @@ class _SectionsFailed(Exception):
 
 
 def check_chunker(make: Make, *, ahead: int | None = 0, name: str | None = None, real_time: bool = False) -> KitReport:
-    """Check the chunkers that `make` returns. `ahead` as for `check_publisher`."""
+    """Check the chunkers that `make` returns, with sections of several kinds and languages.
+
+    `ahead` is the number of chunks that may still come after demand is withheld.
+    """
     check_factory(make, "Chunker", "lambda: MyChunker()")
     kit = Kit(name or name_of(make), real_time=real_time)
     make = kit.named(make)

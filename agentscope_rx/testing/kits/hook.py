@@ -63,11 +63,11 @@ def check_hook(
     idle: Callable[[H], Awaitable[object]] | None = None,
     name: str | None = None,
 ) -> KitReport:
-    """Check a hook, or the hooks that a function returns, which it is called for wherever a rule needs a new one.
+    """Check a hook. Give a class or a function instead of an object, and each rule gets a new hook.
 
-    The rules are checked for each `event`; without one, for those events of a sample run that the hook gets. A hook
-    whose `kinds` are empty, as one that only stands around parts of a run, is checked in runs only.
-    For a hook that works on in the background, `idle(hook)` waits for the end of that.
+    The rules are checked for each `event`; by default for those events of a sample run that the hook gets. A hook
+    without `kinds`, such as one that only stands around parts of a run, is checked in runs only. If a hook has work in
+    the background, `idle(hook)` waits for its end.
     """
     if not isinstance(hook, Hook):
         _check_maker(hook)

@@ -28,7 +28,10 @@ HOSTILE = ('"', "'", "a AND", "NEAR(", "text:*", "-x", "^", "(((", "%_", "\x00",
 
 
 def check_long_term_memory(make: Make, *, name: str | None = None, real_time: bool = False) -> KitReport:
-    """Check the memories that `make` returns; each call of it makes a new and empty one."""
+    """Check the memories that `make` returns; each call of it makes a new and empty one.
+
+    The rules are the laws of `LongTermMemory`, and those of a publisher for `retrieve` and `record`.
+    """
     check_factory(make, "LongTermMemory", "lambda: SqliteLongTermMemory(new_path())")
     kit = Kit(name or name_of(make), real_time=real_time)
     make = kit.named(make)

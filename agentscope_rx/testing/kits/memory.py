@@ -30,7 +30,10 @@ A, B, C = (Msg.user(letter, "Ann").replace(id=f"id-{letter}") for letter in "abc
 
 
 def check_memory(make: Make, *, name: str | None = None, real_time: bool = False) -> KitReport:
-    """Check the memories that `make` returns; each call of it makes a new and empty one."""
+    """Check the memories that `make` returns; each call of it makes a new and empty one.
+
+    The rules are the laws of `Memory`, and those of a publisher for `get` and `add`.
+    """
     check_factory(make, "Memory", "lambda: InMemoryMemory()")
     kit = Kit(name or name_of(make), real_time=real_time)
     make = kit.named(make)

@@ -35,11 +35,11 @@ def check_operator(
     catches: bool = False,
     name: str | None = None,
 ) -> KitReport:
-    """Check an operator, also as a publisher, over sources of these values, by default of 1 to 5.
+    """Check an operator, also as a publisher, over sources of `values`, by default of 1 to 5.
 
-    `expected` is what it emits for them. `ahead` is the number of values that may come, and that it may read from its
-    source, after demand is withheld; None if it needs all of the source at once. An operator that `catches` does not
-    pass the error of its source on.
+    `expected` is what it emits for them. `ahead` is the number of values that it may emit, and read from its source,
+    after demand is withheld; None if it needs all of the source at once. An operator that `catches` keeps the error of
+    its source to itself.
     """
     if not callable(operator):
         raise ConfigurationError(f"check_operator takes an operator, such as ops.scan(...), not {operator!r:.60}.")

@@ -30,11 +30,17 @@ def check_publisher(
 ) -> KitReport:
     """Check the Observables that `make` returns; each call of it makes a new one.
 
-    `failing` makes one that ends with an error. `ahead` is the number of values that may still come after demand is
-    withheld; None if demand is not looked at, since the values are there already. An Observable for one subscription
-    only is not `repeatable`; one that has a single run at a time, such as an agent's call, is not `concurrent`; one
-    that is `endless` has no terminal signal; one that is `hot`, such as the events of a run that has begun, belongs to
-    the loop that it was made on.
+    | argument     | is                                                                                            |
+    |--------------|-----------------------------------------------------------------------------------------------|
+    | `failing`    | makes an Observable that ends with an error                                                   |
+    | `ahead`      | the number of values that may still come after demand is withheld; None: it is not looked at  |
+    | `repeatable` | False: it is for one subscription only                                                        |
+    | `concurrent` | False: it has one run at a time, such as an agent's call                                      |
+    | `endless`    | True: it has no terminal signal                                                               |
+    | `hot`        | True: it belongs to the loop that it was made on, such as the events of a run that has begun  |
+
+    The rules are those of Reactive Streams 1.0.4 that apply to a cold Observable, by their numbers, with two more:
+    nothing runs before a subscription (`cold`), and one Observable runs on several loops (`loops`).
     """
     check_factory(make, "Observable", "lambda: my_stream()")
     if failing is not None:

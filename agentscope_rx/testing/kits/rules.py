@@ -32,7 +32,7 @@ Body = Callable[[DroppedErrors], Awaitable[object]]
 
 
 class RuleBrokenError(AgentScopeError, AssertionError):
-    """An implementation breaks a rule of its port; `rule` and `subject` say which one and whose."""
+    """An implementation breaks a rule: `subject` names the implementation, `rule` the rule, `seen` what it did."""
 
     def __init__(self, subject: str, rule: str, law: str, seen: str) -> None:
         super().__init__(f"{subject} breaks rule {rule}: {law}\n  seen: {seen}")
@@ -47,7 +47,7 @@ class SkippedRule(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KitReport:
-    """The rules that were checked, and those that were skipped with the reason."""
+    """The result of a kit: the rules that were `checked`, and those that were `skipped`, each with the reason."""
 
     subject: str
     checked: tuple[str, ...]

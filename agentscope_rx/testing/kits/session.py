@@ -335,7 +335,10 @@ _LAWS: tuple[tuple[str, str, Callable[[Make, DroppedErrors], Coroutine[object, o
 
 
 def check_session(make: Callable[[], Session], *, name: str | None = None, real_time: bool = False) -> KitReport:
-    """Check the stores that `make` returns; each call of it makes a new and empty one."""
+    """Check the stores that `make` returns; each call of it makes a new and empty one.
+
+    The rules are the laws of `Session`, and those of a publisher for `load_all` and `save_all`.
+    """
     check_factory(make, "Session", "lambda: InMemorySession()")
     kit = Kit(name or name_of(make), real_time=real_time)
     make = kit.named(make)

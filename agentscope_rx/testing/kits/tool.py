@@ -43,12 +43,16 @@ def check_tool(
     name: str | None = None,
     real_time: bool = False,
 ) -> KitReport:
-    """Check a tool; a function, a method or an agent is lifted to one.
+    """Check a `Tool`, or a function, a method or an agent, which becomes one.
 
-    `arguments` are those of a call that succeeds as often as it is made; it is made some fifty times. `failing` are
-    those of one that fails, `invalid` are refused before a call. `ahead` is the number of values that may come after
-    demand is withheld, if the tool looks at it. A tool whose flow is for one subscription is not `repeatable`, and one
-    that refuses a second call at the same time is not `concurrent`.
+    | argument     | is                                                                                            |
+    |--------------|-----------------------------------------------------------------------------------------------|
+    | `arguments`  | those of a call that succeeds; the kit makes it some fifty times. Needed with parameters       |
+    | `failing`    | those of a call that fails                                                                    |
+    | `invalid`    | those that are refused before a call                                                          |
+    | `ahead`      | the number of values that may still come after demand is withheld; None: it is not looked at  |
+    | `repeatable` | False: the tool's Flow is for one subscription                                                |
+    | `concurrent` | False: the tool refuses a second call at the same time                                        |
     """
     kit = Kit(name or getattr(tool, "__name__", None) or getattr(tool, "name", repr(tool)), real_time=real_time)
     try:
