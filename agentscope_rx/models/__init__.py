@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentscope_rx.models.dashscope.model import DashScopeChatModel
     from agentscope_rx.models.gemini.model import GeminiChatModel
     from agentscope_rx.models.ollama.model import OllamaChatModel
+    from agentscope_rx.models.openai.history import messages_from_openai
     from agentscope_rx.models.openai.responses.model import OpenAIResponsesModel
     from agentscope_rx.models.registry import ModelRegistry, get_model, register_provider
     from agentscope_rx.models.wrappers import (
@@ -50,6 +51,7 @@ _LAZY = {
     "OpenAIResponsesModel": "agentscope_rx.models.openai.responses.model",
     "MultiAgentModel": "agentscope_rx.models.wrappers.multi_agent",
     "get_model": "agentscope_rx.models.registry",
+    "messages_from_openai": "agentscope_rx.models.openai.history",
     "register_provider": "agentscope_rx.models.registry",
     "TruncatingModel": "agentscope_rx.models.wrappers.truncating",
 }
@@ -84,6 +86,7 @@ __all__ = [
     "ToolUseDelta",
     "TruncatingModel",
     "get_model",
+    "messages_from_openai",
     "register_provider",
 ]
 
