@@ -14,6 +14,13 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 EXPECTED = {
+    "code_reviewer/review.py": [
+        "  orders.py      started",
+        "  report.py      reports: 3 noted.",
+        "  lead           3 of 3 files are reviewed. (model_stop)",
+        "     9 bug       A mutable default is shared by all calls. Use None, and make it inside.",
+        "shipping.py: 0 findings",
+    ],
     "research_assistant/assistant.py": [
         "  read: 4, unchanged: 0, removed: 0",
         "? When was the lighthouse built?",
