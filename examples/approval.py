@@ -1,22 +1,24 @@
 """A person approves what an agent is about to do, in a later process if need be.
 
+Look at: `requires_approval=large`, a function of the arguments, which are checked already; and `second_process`, which
+knows no more than the session's file: `agent.call()` without input goes on with what waits. (Here both are this one.)
+
     python examples/approval.py              the person's answers are in the script, too
     python examples/approval.py --terminal   you are asked; an empty line approves, anything else is the reason not to
-
-The conversation is bound to a session: the first process ends while two transfers wait, the second one goes on from
-there. (Here both are this one; a new agent and a new memory know no more than the file.) The models are scripted, so
-that it runs offline; put `OpenAIChatModel(...)` in their place and it is a real one.
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/approval.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
 
-from agentscope_rx import Approve, JsonSession, ReActAgent, Reject, Toolkit, ToolUseBlock, tool
+from agentscope_rx import Approve, JsonSession, ReActAgent, Reject, ToolUseBlock, tool
 from agentscope_rx.testing import ScriptedModel, call
+from agentscope_rx.testing.scripted_model import Turn
 
 ANSWERS = {"the bakery": "", "the casino": "not without a second signature"}
 
@@ -39,8 +41,9 @@ async def transfer(amount: int, to: str) -> str:
     return f"ok: {amount} sent to {to}"
 
 
-def bank(model: ScriptedModel) -> ReActAgent:
-    return ReActAgent("Bank", model, "You send money.", toolkit=Toolkit([transfer]))
+def bank(*script: Turn) -> ReActAgent:
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or ScriptedModel(*script)
+    return ReActAgent("Bank", model, "You send money.", tools=[transfer])
 
 
 def ask(waiting: ToolUseBlock) -> Approve | Reject:
@@ -49,25 +52,25 @@ def ask(waiting: ToolUseBlock) -> Approve | Reject:
     if "--terminal" in sys.argv:
         reason = input(question)
     else:
-        reason = ANSWERS[str(waiting.input["to"])]
+        reason = ANSWERS.get(str(waiting.input["to"]), "")
         print(f"{question}{reason or 'yes'}")
     return Reject(waiting, reason) if reason else Approve(waiting)
 
 
 async def first_process(session: JsonSession) -> None:
-    wanted = (
+    wanted = [
         call("transfer", amount=3, to="the florist"),
         call("transfer", amount=40, to="the bakery"),
         call("transfer", amount=9000, to="the casino"),
-    )
-    agent = bank(ScriptedModel(wanted))
+    ]
+    agent = bank(wanted)
     await agent.bind(session, "ann")
     reply = await agent.call("Pay the florist 3, the bakery 40 and the casino 9000.")
     print(f"{reply.generate_reason.value}: {len(reply.pending_calls)} calls wait")
 
 
 async def second_process(session: JsonSession) -> None:
-    agent = bank(ScriptedModel("Florist and bakery have their money; the casino has not."))
+    agent = bank("Florist and bakery have their money; the casino has not.")
     await agent.bind(session, "ann")
     reply = await agent.call()  # no input: what is pending; a call that needs approval asks again
     while reply.pending_calls:

@@ -1,14 +1,16 @@
 """A cache around the model: a request that was answered before is answered without a model call.
 
-    python examples/around_cache.py
+Look at: `around_model`, an operator around a model call. It sees the responses before they become a message, so it can
+keep them, and later give them back in place of the model: chunks, usage and tool calls included. Only an answer that
+has completed is kept. The second conversation asks the model nothing.
 
-An operator around a model call sees the responses before they become a message, so it can keep them, and later give
-them back in place of the model: chunks, usage and tool calls included. Only an answer that has completed is kept.
-Offline: the model plays a script.
+    python examples/around_cache.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/around_cache.py       (ids of calls differ: fewer hits)
 """
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Hashable
 
@@ -28,6 +30,7 @@ class Cache(Hook):
     def __init__(self, size: int = 100) -> None:
         self.answers: OrderedDict[Hashable, list[ChatResponse]] = OrderedDict()
         self.size = size
+        self.asked = 0
 
     def around_model(self, source: Observable[ChatResponse], request: ModelRequest) -> Observable[ChatResponse]:
         """The kept answer, or the model's, which is kept once it is complete."""
@@ -36,6 +39,7 @@ class Cache(Hook):
         if (kept := self.answers.get(key)) is not None:
             print("  (from the cache)")
             return from_iterable(kept)
+        self.asked += 1
         answer: list[ChatResponse] = []
 
         def keep() -> None:
@@ -59,12 +63,13 @@ async def population(city: str) -> str:
 
 def main() -> None:
     """Ask the same question in two conversations."""
-    model = ScriptedModel(call("population", "c1", city="Oslo"), ["720 000 people ", "live in Oslo."])
+    script = ScriptedModel(call("population", "c1", city="Oslo"), ["720 000 people ", "live in Oslo."])
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     cache = Cache()
     for number in (1, 2):
         agent = ReActAgent("Friday", model, tools=[population], hooks=[cache])
         print(f"{number}: {agent.call('How many people live in Oslo?').run().text}")
-    print(f"model calls: {len(model.requests)}")
+    print(f"model calls: {cache.asked}")
 
 
 if __name__ == "__main__":

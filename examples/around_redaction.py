@@ -1,11 +1,13 @@
 """Redaction in one place: an operator around the model call cleans what is shown and what is remembered alike.
 
+Look at: the same text in the lines "shown" and "sent". What an operator around a model call changes is changed in the
+message, in memory, and in what the model is sent next; around a tool call it is the same with results. A secret may
+come in pieces, so the end of a text is held back while it may be the beginning of one. (`redact.py` changes what is
+shown and what is remembered one by one, with hooks on events.)
+
     python examples/around_redaction.py
 
-What an operator around a model call changes is changed in the message, in memory, and in what the model is sent next;
-around a tool call it is the same with results. (`examples/redact.py` changes what is shown and what is remembered one
-by one, with hooks on events.) A secret may come in pieces, so the end of a text is held back while it may be the
-beginning of one. Offline: the model plays a script.
+The model is scripted, because it has to spell a secret in pieces, which no real one can be relied on to do.
 """
 
 from __future__ import annotations

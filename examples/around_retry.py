@@ -1,10 +1,12 @@
 """Retry and timeout as hooks: stock operators around a model call and a tool call.
 
+Look at: the times, and the list `hooks`. `around` takes any operator as it is, and the priority says which one is
+inside. What a failed attempt has shown is announced as discarded before the next one begins, and is no part of the
+message. A tool that fails gives a result, not an error: to try it again, an operator turns the result into an error.
+
     python examples/around_retry.py
 
-`around` takes any operator as it is. What a failed attempt has shown is announced as discarded before the next one
-begins, and is no part of the message. A tool that fails gives a result, not an error: to try it again, an operator
-turns the result into an error first. Offline, in virtual time.
+The model is scripted, because its connection has to break in the middle of an answer. Time is virtual.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """A tracer: spans of a run with requests, options, usage and results, from the inside of the flows.
 
-    python examples/around_tracer.py
+Look at: `_span`, a few lines around any part of a run. A `Tracer` is a hook that stands outside of all others: it sees
+when a part begins, every item that passes, and how it ends: completed, failed or disposed of. (`tracing.py` has the
+ready one for OpenTelemetry.)
 
-A `Tracer` is a hook that stands outside of all others. It sees when a part begins, every item that passes, and how it
-ends: completed, failed or disposed of. Times are those of the loop's clock, which is virtual here. The model plays a
-script.
+    python examples/around_tracer.py         in virtual time: times are those of the loop's clock
+    AGENTSCOPE_RX_MODEL=ollama:qwen3 python examples/around_tracer.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -26,16 +28,21 @@ from agentscope_rx.reactive import defer
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from agentscope_rx.tools import ToolEvent
 
+MODEL = os.environ.get("AGENTSCOPE_RX_MODEL")
+
 T = TypeVar("T")
 
 
 class Spans(Tracer):
     """Prints a line at the end of each part. A real one would begin and end spans."""
 
+    def __init__(self, zero: float) -> None:
+        self.zero = zero
+
     def _span(self, source: Observable[T], what: str, result: Callable[[T], object | None]) -> Observable[T]:
         def begin() -> Observable[T]:
             clock = asyncio.get_running_loop().time
-            began = clock()
+            began = clock() - self.zero
             found: list[object] = []
             ended: list[str] = []
 
@@ -46,7 +53,8 @@ class Spans(Tracer):
             def end(how: str) -> None:
                 if not ended:
                     ended.append(how)
-                    print(f"{began:3.1f} to {clock():3.1f} s  {what}: {how}{f', {found[-1]}' if found else ''}")
+                    times = f"{began:3.1f} to {clock() - self.zero:3.1f} s"
+                    print(f"{times}  {what}: {how}{f', {found[-1]}' if found else ''}")
 
             noted = ops.do_action(note, lambda error: end(f"failed: {error}"), lambda: end("ok"))
             return source.pipe(noted, ops.finally_action(lambda: end("disposed of")))
@@ -90,14 +98,16 @@ async def weather(city: str) -> str:
 
 async def main() -> None:
     """One run under trace."""
-    model = ScriptedModel(
+    script = ScriptedModel(
         [Delay(1), call("weather", city="Oslo"), ChatResponse(usage=ChatUsage(50, 8))],
         [Delay(0.5), "It is ", "sunny.", ChatResponse(usage=ChatUsage(70, 4))],
     )
     options = GenerateOptions(temperature=0.2)
-    agent = ReActAgent("Friday", model, tools=[weather], tracer=Spans(), generate_options=options)
+    spans = Spans(asyncio.get_running_loop().time())
+    agent = ReActAgent("Friday", MODEL or script, tools=[weather], tracer=spans, generate_options=options)
     print((await agent.call("How is Oslo?")).text)
 
 
 if __name__ == "__main__":
-    run_virtual(main())
+    # a real model needs real time
+    asyncio.run(main()) if MODEL else run_virtual(main())

@@ -1,14 +1,16 @@
 """An audit hook sees every event of a run, in order, after all other hooks, and writes one line of JSON for each.
 
-    python examples/audit.py [file]
+Look at: `priority = 900`, which puts the hook behind all others, and the last line: the file, read back as events
+(`event_from_json`) and folded, gives the reply. The hook sees the runs of all callers, and chooses what it writes;
+`record(agent.stream(...), file)` writes all events of one run.
 
-It sees the runs of all callers, and chooses what it writes; `record(agent.stream(...), file)` writes all events of one
-run. The lines can be read back as events (`event_from_json`), and folded to the outcome of the run. Offline: the model
-plays a script.
+    python examples/audit.py [file]
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/audit.py
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -49,10 +51,11 @@ async def transfer(amount: int, to: str) -> str:
 
 def main(path: Path) -> None:
     """Make a run under audit, then tell it again from the file."""
-    model = ScriptedModel(
+    script = ScriptedModel(
         [call("transfer", amount=40, to="the bakery"), call("transfer", amount=4000, to="the casino")],
         "The bakery has its money; the casino needs a second signature.",
     )
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     with path.open("w", encoding="utf-8") as out:
         agent = ReActAgent("Friday", model, tools=[transfer], hooks=[Audit(out)])
         reply = agent.call("Pay the bakery 40 and the casino 4000.").run()

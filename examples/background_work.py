@@ -1,13 +1,16 @@
 """A build takes long: it goes on in the background while the agent reads its output, and wakes the agent at its end.
 
-    python examples/background_work.py
+Look at: `BackgroundHook(after=0.12)`, the only thing that makes `build` a background job, and the two answers: one
+while it goes on, and one after "[build completed]", for which nobody has called the agent.
 
-The model is scripted, so that it runs offline; put `OpenAIChatModel(...)` in its place and it is a real one.
+    python examples/background_work.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/background_work.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 
 from agentscope_rx import BackgroundHook, ReActAgent, tool
 from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, PostCallEvent, PostReasoningEvent
@@ -32,7 +35,8 @@ def read(request: ScriptedRequest) -> ToolUseBlock:
 
 
 async def main() -> None:
-    model = ScriptedModel(call("build", steps=4), read, "The build is going on.", "It is built.")
+    script = ScriptedModel(call("build", steps=4), read, "The build is going on.", "It is built.")
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     agent = ReActAgent("Friday", model, tools=[build], hooks=[BackgroundHook(after=0.12)])
     async for event in agent.stream("Build the project."):
         match event:

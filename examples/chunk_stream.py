@@ -1,13 +1,15 @@
 """A stream is an Observable: an agent's words, as they come, through stock operators.
 
-    python examples/chunk_stream.py
+Look at: the three `pipe(...)`s. Each view is one run: nothing starts before `subscribe` or `run`, and leaving the
+stream, as `take_while` does, stops the run.
 
-Each of the three views is one run: nothing starts before `subscribe` or `run`. It works offline, because the model
-plays a script; put `OpenAIChatModel("gpt-5-mini")` in its place and nothing else changes.
+    python examples/chunk_stream.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/chunk_stream.py
 """
 
 from __future__ import annotations
 
+import os
 import threading
 
 from reactivex import operators as ops
@@ -32,7 +34,8 @@ async def population(city: str) -> str:
     return f"{city}: 720 000"
 
 
-agent = ReActAgent("Friday", ScriptedModel(*SCRIPT, repeat=True), tools=[population])
+model = os.environ.get("AGENTSCOPE_RX_MODEL") or ScriptedModel(*SCRIPT, repeat=True)
+agent = ReActAgent("Friday", model, tools=[population])
 
 
 def ask() -> Flow[Event]:

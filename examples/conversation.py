@@ -1,14 +1,17 @@
 """Two agents and a person in one conversation: each is called in turn, and what it says the others observe.
 
+Look at: `say`, which is all that it takes: `call` one, `observe` by the others. At the end, what the waiter remembers:
+the others' words are messages of users, with their names; the cook's thoughts and tool calls are the cook's own.
+
     python examples/conversation.py             the person's lines are in the script, too
     python examples/conversation.py --terminal  you are the person; Ctrl-D leaves
-
-The models are scripted, so that it runs offline; put `OpenAIChatModel(...)` in their place and it is a real one.
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/conversation.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 
@@ -26,19 +29,21 @@ async def pantry() -> str:
 
 
 def cook() -> ReActAgent:
-    model = ScriptedModel(
+    script = ScriptedModel(
         [ThinkingBlock("What is there?"), call("pantry")],
         "There are rice, peas and lemons: I could make a risotto.",
         "Then it is risotto with peas, and the lemons on the side.",
     )
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     return ReActAgent("Cook", model, "You are the cook. Say what you can make.", tools=[pantry])
 
 
 def waiter() -> ReActAgent:
-    model = ScriptedModel(
+    script = ScriptedModel(
         [ThinkingBlock("Lemons are not for everybody."), "A risotto. Ann, would you like the lemons in it?"],
         "One risotto, lemons on the side. Ten minutes!",
     )
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     return ReActAgent("Waiter", model, "You are the waiter. Ask the guest what the cook has left open.")
 
 

@@ -1,10 +1,10 @@
 """A debate: two agents argue in a hub, and a moderator decides when it is over.
 
-    python examples/debate.py
-    MODEL=openai:gpt-5-mini python examples/debate.py     with a real model
+Look at: `MsgHub([alice, bob, judge])`: what one says the others have heard when its call is over. The verdict is a
+structured output (`output=Verdict`), given outside of the hub, so that the debaters do not hear it.
 
-Both debaters and the moderator are members of one `MsgHub`: what one says the others have heard when its call is over.
-The moderator's verdict is a structured output, given outside of the hub.
+    python examples/debate.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/debate.py
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Verdict(BaseModel):
 
 
 def model(*script: Turn) -> ChatModel:
-    """A real model if the environment names one; MultiAgentModel tells it who has said what."""
-    name = os.environ.get("MODEL")
+    """`MultiAgentModel` tells a model who has said what."""
+    name = os.environ.get("AGENTSCOPE_RX_MODEL")
     return MultiAgentModel(get_model(name) if name else ScriptedModel(*script))
 
 

@@ -1,19 +1,23 @@
 """A coder works until a test passes: the test is a real command, and what it prints is the feedback.
 
-    python examples/goal_loop.py
+Look at: `CommandCheck`. Not the model says when the work is done, but the command; its output goes back to the model,
+until it succeeds, or the rounds or the limits are used up.
 
-The model is scripted, so that it runs offline; put `OpenAIChatModel(...)` in its place and it is a real one.
+    python examples/goal_loop.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/goal_loop.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.agent import UsageLimits
+from agentscope_rx.events import PostCallEvent, PreCallEvent
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.pipeline import CommandCheck, GoalLoop, GoalOutcome
 from agentscope_rx.testing import ScriptedModel, call
@@ -30,18 +34,21 @@ def write(body: str) -> ToolUseBlock:
 async def work_on(folder: Path) -> None:
     (folder / "test_add.py").write_text(TEST)
     backend = LocalBackend(folder)
-    model = ScriptedModel(write("a - b"), "I wrote add.", write("sum((a, b))"), "It was the sign. I mended it.")
+    script = ScriptedModel(write("a - b"), "I wrote add.", write("sum((a, b))"), "It was the sign. I mended it.")
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     coder = ReActAgent("Coder", model, tools=[FileTools(backend=backend, requires_approval=False)])
     check = CommandCheck(sys.executable, "test_add.py", backend=backend)
     loop = GoalLoop(coder, check, max_rounds=5, limits=UsageLimits(model_calls=20, deadline=120))
 
-    reply = await loop.call("Write add.py with a function add(a, b), so that test_add.py passes.")
-    outcome = GoalOutcome.of(reply)
-    print(f"{outcome.end} after {outcome.rounds} rounds: {reply.text}")
-    for request in model.requests:
-        last = request.messages[-1].text
-        if "<feedback>" in last:
-            print(f"feedback: ... {last.split('</feedback>')[0].strip().splitlines()[-1]}")
+    async for event in loop.stream("Write add.py with a function add(a, b), so that test_add.py passes."):
+        if isinstance(event, PreCallEvent) and event.depth and event.input:
+            # what the coder is given: the task, then what the check has said
+            _, feedback, rest = event.input[-1].text.partition("<feedback>")
+            if feedback:
+                print(f"feedback: ... {rest.partition('</feedback>')[0].strip().splitlines()[-1]}")
+        elif isinstance(event, PostCallEvent) and not event.depth:
+            outcome = GoalOutcome.of(event.message)
+            print(f"{outcome.end} after {outcome.rounds} rounds: {event.message.text}")
 
 
 async def main() -> None:

@@ -1,10 +1,12 @@
 """Guardrails: an off-topic question is stopped beside the model, a key in pieces is removed, a page cannot send mails.
 
+Look at: the two lists at `hooks=`, and "shown" beside "remembered". Checks stop, replace or warn; text is held back
+until it is judged, so that what is shown is what is remembered. Once the agent has read a page from outside, its
+sensitive tools are refused until the user speaks again, whatever the page has made the model do.
+
     python examples/guardrails.py
 
-Checks stop, replace or warn. Text is held back until it is judged, so that what is shown is what is remembered. Once
-the agent has read a page from outside, its sensitive tools are refused until the user speaks again, whatever the page
-has made the model do. Offline: the model plays a script, and obeys the page. Time is virtual.
+The model is scripted, because it has to write a key in pieces and to obey the page. Time is virtual.
 """
 
 from __future__ import annotations

@@ -1,13 +1,17 @@
 """An agent that answers from documents, and cites them: passages for each question, a tool to look further, checks.
 
-    python examples/knowledge.py
+Look at: `KnowledgeHook(base, mode="both")`, and the number [99], which the model has made up: citations are compared
+with what was retrieved. The search is real: an SQLite file, words and an embedding model in this process.
+(`research_assistant/` is the same over a folder of yours.)
 
-Offline: the model plays a script; the search is real (an SQLite file, words and an embedding model in this process).
+    python examples/knowledge.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/knowledge.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from pathlib import Path
 
@@ -22,7 +26,7 @@ DOCUMENTS = {
     "office.md": "# Office\n\nThe office opens at seven. Bikes are parked in the yard.",
 }
 
-MODEL = ScriptedModel(
+SCRIPT = ScriptedModel(
     "You have 30 days of annual leave [1].",
     # the passage for the question is not enough: the model looks further
     call("retrieve_knowledge", query="parking a bike", limit=1),
@@ -50,7 +54,7 @@ async def main() -> None:
         base = KnowledgeBase(Path(folder) / "handbook.db", name="handbook", description="The rules of the company.")
         await Indexer(base).add(DOCUMENTS)
         hook = KnowledgeHook(base, mode="both", limit=1)
-        agent = ReActAgent("Friday", MODEL, "You are helpful.", hooks=[hook])
+        agent = ReActAgent("Friday", os.environ.get("AGENTSCOPE_RX_MODEL") or SCRIPT, "You are helpful.", hooks=[hook])
         await ask(agent, "How many days of annual leave do I get?")
         await ask(agent, "In which class do I book a train, and where do I park?")
 

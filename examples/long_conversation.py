@@ -1,13 +1,16 @@
 """A conversation of 2,000 turns in a database: the agent goes on in another process, and reads only what it needs.
 
-    python examples/long_conversation.py
+Look at: three numbers: 4,003 messages are stored, 23 are in the process (`window=20`, and what is new), 5 are sent
+(`memory_window=100` tokens). What was said long ago becomes a summary for requests; the messages stay.
 
-It needs the extra `sql`. The model is scripted, so that it runs offline.
+    python examples/long_conversation.py     (it needs the extra `sql`)
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/long_conversation.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from pathlib import Path
 
@@ -25,13 +28,15 @@ async def main(folder: Path) -> None:
 
     # another process: the memory reads its window at the first use
     memory = SqlMemory(url, "ann", window=20)
-    model = ScriptedModel("Yes: since question 0.")
+    script = ScriptedModel("Yes: since question 0.")
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     agent = ReActAgent("Friday", model, memory=memory, memory_window=100)
     await agent.call([Msg.user("(a note for the operator)").marked(HIDDEN), Msg.user("Do we know each other?", "Ann")])
     print(f"stored: {await memory.count()} messages")
     print(f"in the process: {len(await memory.get())}")
-    asked = model.requests[0].messages
-    print(f"sent: {len(asked)}, the last of them {asked[-1].text!r}")
+    if script.requests:
+        asked = script.requests[0].messages
+        print(f"sent: {len(asked)}, the last of them {asked[-1].text!r}")
 
     # what was said long ago becomes a summary; the messages stay
     first = [message.id async for message in memory.read()][:3_990]

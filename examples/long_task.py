@@ -1,9 +1,11 @@
 """A task of 200 rounds within 4,000 tokens: what is old is shortened and summarised, and nothing is lost.
 
+Look at: `CompactionHook(strategies=[...])`, and the tokens before and after each step. The model knows only what its
+request contains: at the end it needs the code of room 3, which is in the summary by then. Memory has all results whole.
+
     python examples/long_task.py
 
-The model is scripted, so that it runs offline. It knows only what its request contains: at the end it needs the code of
-room 3, which is in the summary by then.
+The model is scripted, because 200 rounds of a real one take long, and cost; it reads its requests as a real one does.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def answer(request: ScriptedRequest) -> str | ToolUseBlock:
         return f"## Goal\nFind the code of room 3.\n## State\nLooking at the rooms.\n## Facts to keep\n{fact}"
     tokens.append(EstimatedTokens().count(request.messages, request.tools))
     if len(tokens) <= ROOMS:
-        return call("look", room=len(tokens) - 1)
+        return call("look", f"look_{len(tokens)}", room=len(tokens) - 1)
     return f"The code of room 3 is {code[1]}." if code else "I do not know."
 
 

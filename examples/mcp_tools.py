@@ -1,10 +1,11 @@
 """Tools of an MCP server that is a program of its own: this very file.
 
+Look at: `register_mcp`, which makes the connection once for run after run, and the end: the server asks for approval in
+the middle of a call, which is suspended, answered and run to its end.
+
     python examples/mcp_tools.py             starts `python examples/mcp_tools.py serve`, and uses its tools
     python examples/mcp_tools.py serve       the server: a toolkit, on standard input and output
-
-The connection is made once and used by run after run. The server asks for approval in the middle of a call: the call is
-suspended, answered and run to its end. The model is scripted, so that it runs offline.
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/mcp_tools.py
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def show(event: Event) -> None:
 
 
 def main() -> None:
-    model = ScriptedModel(
+    script = ScriptedModel(
         call("garden_water", plants=["fern", "ivy"]),
         "Fern and ivy are watered.",
         call("garden_repot", plant="fern"),
@@ -60,16 +61,18 @@ def main() -> None:
     tools = toolkit.register_mcp(server, name="garden", prefix="garden_").run()
     print(f"tools: {', '.join(each.name for each in tools)}")
 
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     agent = ReActAgent("Gardener", model, toolkit=toolkit)
     last = agent.stream("Water the fern and the ivy.").pipe(ops.do_action(show)).run()
     assert isinstance(last, PostCallEvent)
     print(f"reply: {last.message.text}")
 
-    reply = agent.call("The fern looks cramped.").run()
-    (question,) = reply.tool_results
-    print(f"{reply.generate_reason}: {question.text}")
-    toolkit.mcp["garden"].answer(question, {"approve": True})
-    print(f"reply: {agent.call().run().text}")
+    reply = agent.call("The fern looks cramped: repot it.").run()
+    for question in reply.tool_results:
+        print(f"{reply.generate_reason}: {question.text}")
+        toolkit.mcp["garden"].answer(question, {"approve": True})
+        reply = agent.call().run()
+    print(f"reply: {reply.text}")
     toolkit.close().run()
 
 

@@ -1,15 +1,17 @@
 """A hook may be an operator over the chunks of one stage: sample them, sum them up, put them into words.
 
-    python examples/operators_in_hooks.py
+Look at: `calmer`, `status` and `at_once`, which are plain `Observable -> Observable` functions. Such an operator is
+completed before the stage's Post event, so what it holds back is flushed in time, and it changes what is shown only:
+the reply stays what the model said.
 
-Any `Observable -> Observable` function will do. It is completed before the stage's Post event, so what it holds back is
-flushed in time, and it changes what is shown only: the reply stays what the model said. The model plays a script with
-pauses, and time is virtual (`run_virtual`): the delays are exact and cost nothing.
+    python examples/operators_in_hooks.py    in virtual time: the delays are exact, and cost nothing
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/operators_in_hooks.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import reduce
 
 from reactivex import Observable
@@ -20,6 +22,7 @@ from agentscope_rx.events import PostCallEvent, ReasoningChunkEvent
 from agentscope_rx.hooks import hook_operator
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 
+MODEL = os.environ.get("AGENTSCOPE_RX_MODEL")
 WORDS = (
     "Rome ",
     "was ",
@@ -76,7 +79,7 @@ def at_once(chunks: Chunks) -> Chunks:
 async def show(title: str, *hooks: Hook) -> None:
     """One run with these hooks: each chunk with its time, and the reply."""
     print(f"{title}:")
-    agent = ReActAgent("Friday", ScriptedModel(SCRIPT), hooks=hooks)
+    agent = ReActAgent("Friday", MODEL or ScriptedModel(SCRIPT), hooks=hooks)
     loop = asyncio.get_running_loop()
     start = loop.time()
     async for event in agent.stream("Tell me about Rome."):
@@ -94,4 +97,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run_virtual(main())
+    # a real model needs real time
+    asyncio.run(main()) if MODEL else run_virtual(main())

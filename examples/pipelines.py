@@ -1,8 +1,12 @@
 """A magazine: a draft, two critics at once, a decision, and a person who approves in the middle of it.
 
+Look at: `newsroom`, a sequence with a fan-out in it. One critic fails and one is late, and the editor still gets what
+the third one says; the approval is given to new objects, as in another process. Below: a condition, a loop, a program
+of one's own (`Review`), and an operator that calls an agent with each input of a stream.
+
     python examples/pipelines.py
 
-The models are scripted, so that it runs offline; put `OpenAIChatModel(...)` in their place and it is a real one.
+The model is scripted, because two of the critics have to fail.
 """
 
 from __future__ import annotations

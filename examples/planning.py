@@ -1,14 +1,16 @@
 """A plan, its approval and its steps: the model may only read until a person agrees, then it follows its plan.
 
-    python examples/planning.py
+Look at: `plan_mode=True`. The first `dig` is refused, because it may change something and no plan is approved; the
+second process loads the conversation, approves, and the steps of the plan come as events.
 
-The first process ends while the plan waits for its approval; the second one loads the conversation and goes on. The
-model is scripted, so that it runs offline; put `OpenAIChatModel(...)` in its place and it is a real one.
+    python examples/planning.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/planning.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 
 from agentscope_rx import Approve, JsonSession, ReActAgent, tool
@@ -31,7 +33,8 @@ def dig(bed: str) -> str:
     return f"the {bed} is dug over"
 
 
-def gardener(model: ScriptedModel) -> ReActAgent:
+def gardener(script: ScriptedModel) -> ReActAgent:
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     return ReActAgent(
         "Gardener", model, tools=[look, dig], plan_mode=True, plan_notebook=PlanNotebook(need_user_confirm=False)
     )
@@ -46,11 +49,12 @@ async def first_process(session: JsonSession) -> None:
     )
     agent = gardener(model)
     await agent.bind(session, "ann")
-    reply = await agent.call("Make the garden ready.")
+    reply = await agent.call("Make the two beds of the garden ready, but not the roses.")
     for message in await agent.memory.get():
         for result in message.tool_results:
             print(f"{result.name}: {result.text.partition('.')[0]}")
-    print(f"to approve: {reply.pending_calls[0].input['plan']}")
+    for waiting in reply.pending_calls:
+        print(f"to approve: {waiting.input.get('plan', waiting.name)}")
 
 
 async def second_process(session: JsonSession) -> None:
@@ -65,14 +69,14 @@ async def second_process(session: JsonSession) -> None:
     )
     agent = gardener(model)
     await agent.bind(session, "ann")
-    (plan,) = await agent.pending_calls()
-    async for event in agent.stream(Approve(plan)):
+    approved = [Approve(plan) for plan in await agent.pending_calls()]
+    async for event in agent.stream(approved or "Go on."):
         if isinstance(event, PlanEvent):
             print(f"{event.change} {'' if event.subtask is None else event.subtask}".rstrip())
     notebook = agent.plan_notebook
     assert notebook is not None
-    (garden,) = await notebook.historical_plans(agent.conversation())
-    print(*plan_markdown(garden).splitlines()[-3:], sep="\n")
+    for garden in await notebook.historical_plans(agent.conversation()):
+        print(*plan_markdown(garden).splitlines()[-3:], sep="\n")
 
 
 async def main() -> None:

@@ -1,10 +1,12 @@
 """To redact is to change two things: what is shown (chunks) and what is remembered (Post events).
 
+Look at: "shown" beside "remembered". Chunk hooks change the stream and never the message; Post hooks change the
+message, and with it memory and what the model is sent next. A secret may come in pieces, so the chunk hook holds back
+what may still grow into one. (`around_redaction.py` does both in one place.)
+
     python examples/redact.py
 
-Chunk hooks change the stream and never the message; Post hooks change the message, and with it memory and what the
-model is sent next. A secret may come in pieces, so the chunk hook holds back what may still grow into one. Offline: the
-model plays a script.
+The model is scripted, because it has to spell a secret in pieces, which no real one can be relied on to do.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A process is killed in the midst of a run, and another one goes on from its last checkpoint.
 
-    python examples/resume_after_crash.py
+Look at: `checkpoint="stage"`, and what the second process does not do: it does not read the balance again, and it does
+not send the money again by itself. That call is in doubt, and a person who can look into the bank's list decides. (The
+first process is killed by SIGKILL before the bank has answered.)
 
-The first process reads a balance, sends money, and is killed by SIGKILL before the bank has answered. The second one
-does not read the balance again, and does not send the money again by itself: the call is in doubt, and a person who can
-look into the bank's list decides. The models are scripted, so that it runs offline.
+    python examples/resume_after_crash.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/resume_after_crash.py
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from agentscope_rx.events import PreCallEvent
 from agentscope_rx.testing import ScriptedModel, call
 
 
-def bank(folder: Path, model: ScriptedModel) -> ReActAgent:
+def bank(folder: Path, script: ScriptedModel) -> ReActAgent:
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
     sent = folder / "sent"
 
     @tool(read_only=True)
@@ -78,7 +80,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         killed = subprocess.run([sys.executable, __file__, name], check=False)  # noqa: S603
-        print(f"the first process has ended by signal {-killed.returncode}")
+        print(
+            f"the first process has ended by signal {-killed.returncode}" if killed.returncode else "nothing was sent"
+        )
         asyncio.run(second_process(Path(name)))
 
 

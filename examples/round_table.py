@@ -1,8 +1,11 @@
 """A round table: guests come and go, one of them a person, and each hears what is said while at the table.
 
-python examples/round_table.py                        the person's lines are in the script, too
-python examples/round_table.py --terminal             you are the person
-MODEL=openai:gpt-5-mini python examples/round_table.py     with a real model
+Look at: the names behind "->", those who hear a line, and at the end who remembers what. Ann comes late and is told
+what was said (`history=True`), Mona hears only what comes; two that speak at once are heard by all in one order.
+
+    python examples/round_table.py                        the person's lines are in the script, too
+    python examples/round_table.py --terminal             you are the person
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/round_table.py
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ TOPIC = "Our village gets a new square. What should be on it?"
 
 
 def guest(name: str, work: str, *lines: str) -> ReActAgent:
-    model = os.environ.get("MODEL")
+    model = os.environ.get("AGENTSCOPE_RX_MODEL")
     inner = get_model(model) if model else ScriptedModel(*lines)
     prompt = (
         f"You are {name}, the {work} of a village, at a round table. Speak from your work, in two sentences at most."

@@ -1,8 +1,10 @@
 """A free shell for an agent: any command, with pipes, in a sandbox in which only the workspace can be written.
 
-    python examples/sandboxed_shell.py
+Look at: the commands and what they get. Pipes work; a secret file, the rest of the system, the network and a heap of
+processes do not. `allow_any=True` is allowed only with a backend that guarantees it.
 
-Needs Linux and `bwrap` (the package bubblewrap of your distribution). Offline: the model plays a script.
+    python examples/sandboxed_shell.py       needs Linux and `bwrap` (the package bubblewrap of your distribution)
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/sandboxed_shell.py
 """
 
 from __future__ import annotations
@@ -46,15 +48,16 @@ def main() -> None:
             print(f"guaranteed: {each}: {each in backend.guarantees}")
         tools = [ShellTool(backend=backend, allow_any=True), FileTools(backend=backend)]
         calls = [call("run_command", command=command) for command in COMMANDS]
-        agent = ReActAgent("Friday", ScriptedModel(*calls, "The highest tides: 312 and 551."), tools=tools)
+        script = ScriptedModel(*calls, "The highest tides: 312 and 551.")
+        agent = ReActAgent("Friday", os.environ.get("AGENTSCOPE_RX_MODEL") or script, tools=tools)
 
         def show(event: Event) -> None:
             if isinstance(event, PostActingEvent):
-                print(f"$ {event.tool_use.input['command']}")
+                print(f"$ {event.tool_use.input.get('command', event.tool_use.name)}")
                 lines = event.result.text.splitlines()
                 print("\n".join(f"  {line}" for line in (lines if len(lines) < 5 else lines[:1])))
 
-        agent.stream("Which are the two highest tides?").pipe(ops.do_action(show)).run()
+        agent.stream("Which are the two highest tides in tides.txt?").pipe(ops.do_action(show)).run()
         print(f"left: {sorted(os.listdir(folder))}")
 
 

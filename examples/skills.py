@@ -1,15 +1,17 @@
 """A skill: the model sees its name, reads it when the question fits, and runs its script after approval.
 
-    python examples/skills.py
+Look at: what the model is given at first: a name and a line, not the skill. The skill is the folder
+`skills/ferry-fares` beside this file; the version of its script is in the text that `load_skill` gives, so that a
+script which has changed since cannot run.
 
-The skill is the folder `skills/ferry-fares` beside this file. The model is scripted, so that it runs offline: it takes
-the version of the script from the text of `load_skill`, as a model does. Put `OpenAIChatModel(...)` in its place and it
-is a real one.
+    python examples/skills.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/skills.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -32,20 +34,23 @@ def run_script(request: ScriptedRequest) -> ToolUseBlock:
 
 
 async def main() -> None:
-    model = ScriptedModel(
+    script = ScriptedModel(
         call("load_skill", name="ferry-fares"),
         run_script,
         "Oslo to Kiel costs you 324 euros, with the discount for groups.",
     )
     with tempfile.TemporaryDirectory() as workspace:
         hook = SkillsHook(FolderSkills(SKILLS), run_scripts=SkillScripts(workspace))
+        model = os.environ.get("AGENTSCOPE_RX_MODEL") or script
         agent = ReActAgent("Purser", model, "You sell ferry tickets.", hooks=[hook])
         reply = await agent.call("Oslo to Kiel for two adults and two children, please.")
-        (script,) = reply.pending_calls
-        print(f"to approve: {script.input['path']} of {script.input['name']} with {script.input['args']}")
-        reply = await agent.call(Approve(script, remember="arguments"))
-    prompt = model.requests[0].messages[0].text
-    print(f"the model saw: {re.findall('<name>(.*?)</name>', prompt)}")
+        while waiting := reply.pending_calls:
+            for each in waiting:
+                print(f"to approve: {each.input['path']} of {each.input['name']} with {each.input.get('args')}")
+            reply = await agent.call([Approve(each, remember="arguments") for each in waiting])
+    if script.requests:
+        prompt = script.requests[0].messages[0].text
+        print(f"the model saw: {re.findall('<name>(.*?)</name>', prompt)}")
     for message in await agent.memory.get():
         for result in message.tool_results:
             print(f"{result.name}: {result.text.splitlines()[0]}")

@@ -1,5 +1,8 @@
 """An agent behind HTTP, streaming its runs as server-sent events; runs go on when a client leaves.
 
+Look at: `create_app(agent_of, on_disconnect="continue")`, which has all the requests below, and `Last-Event-ID`: a
+client that comes back gets what it has missed, then the rest live.
+
     pip install 'agentscope-rx[service]' uvicorn
     uvicorn examples.sse_service:app --timeout-graceful-shutdown 5       # or: python -m examples.sse_service
 
@@ -9,8 +12,9 @@
     curl -X POST http://127.0.0.1:8000/runs/RUN_ID/interrupt                    # a normal end
     curl -X DELETE http://127.0.0.1:8000/runs/RUN_ID                            # a hard one
 
-Conversations are kept apart by the header `x-conversation`. Without OPENAI_API_KEY a script takes the model's place.
-With AGENT_TOKEN requests need `-H "authorization: Bearer $AGENT_TOKEN"`; without it only this machine is answered.
+Conversations are kept apart by the header `x-conversation`. Without AGENTSCOPE_RX_MODEL (openai:gpt-5-mini, ...) a
+script takes the model's place. With AGENT_TOKEN requests need `-H "authorization: Bearer $AGENT_TOKEN"`; without it
+only this machine is answered.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import os
 from starlette.requests import Request
 
 from agentscope_rx import ReActAgent, tool
-from agentscope_rx.models import ChatModel, OpenAIChatModel
+from agentscope_rx.models import ChatModel, get_model
 from agentscope_rx.service import create_app
 from agentscope_rx.testing import Delay, ScriptedModel, call
 
@@ -36,10 +40,10 @@ async def weather(city: str) -> str:
 
 
 def model() -> ChatModel:
-    """OpenAI's (or a compatible server's) if there is a key, else a script."""
-    if os.environ.get("OPENAI_API_KEY"):
-        return OpenAIChatModel(os.environ.get("OPENAI_MODEL", "gpt-5-mini"))
-    words = "It is sunny in Paris, and as warm as one could wish. (This is a script; set OPENAI_API_KEY for a model.)"
+    """What the environment names, else a script."""
+    if name := os.environ.get("AGENTSCOPE_RX_MODEL"):
+        return get_model(name)
+    words = "It is sunny in Paris, and as warm as one could wish. (This is a script: set AGENTSCOPE_RX_MODEL.)"
     answer = [step for word in words.split() for step in (Delay(0.1), f"{word} ")]
     return ScriptedModel([Delay(0.5), call("weather", city="Paris")], answer, repeat=True)
 

@@ -1,13 +1,16 @@
 """An editor asks a researcher, and a person approves what the researcher is about to do: all of it in one stream.
 
-    python examples/sub_agents.py
+Look at: `tools=[researcher.as_tool()]`, and the indented events: the researcher's run stands in the editor's stream.
+Its call that needs approval waits at the editor, and the approval reaches it from there.
 
-The models are scripted, so that it runs offline; put `OpenAIChatModel(...)` in their place and it is a real one.
+    python examples/sub_agents.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/sub_agents.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 
 from agentscope_rx import Approve, ReActAgent, tool
 from agentscope_rx.events import ActingChunkEvent, ChunkEvent
@@ -27,14 +30,17 @@ async def open_letter(number: int) -> str:
 
 
 def team() -> ReActAgent:
+    real = os.environ.get("AGENTSCOPE_RX_MODEL")
     researcher = ReActAgent(
         "Researcher",
-        ScriptedModel(call("search", query="bridge"), call("open_letter", number=3), ["It opened ", "in May 1911."]),
+        real
+        or ScriptedModel(call("search", query="bridge"), call("open_letter", number=3), ["It opened ", "in May 1911."]),
         tools=[search, open_letter],
     )
     return ReActAgent(
         "Editor",
-        ScriptedModel(
+        real
+        or ScriptedModel(
             ["Let me ask.", call("call_researcher", message="When did the bridge open?")],
             "The bridge opened in May 1911.",
         ),
@@ -55,7 +61,7 @@ async def main() -> None:
         if not isinstance(reply, tuple):
             break
         for waiting in reply:
-            print(f"approve {waiting.name}({waiting.input['number']})? yes, says Ann")
+            print(f"approve {waiting.name}({', '.join(map(str, waiting.input.values()))})? yes, says Ann")
             question = Approve(waiting)
 
     for message in await editor.memory.get():

@@ -1,15 +1,16 @@
 """Sub-agents declared in files: the model starts two side by side, goes on with one, and one works in the background.
 
-    python examples/sub_agents_from_files.py
+Look at: the two files in `subagents/` beside this one, which are all that declares them: a name, when to use it, its
+tools, its prompt. They have the model of the editor; the script has a part for each.
 
-The declarations are in the folder `subagents` beside this file. The model is scripted, so that it runs offline, and it
-is that of all three agents: each has its part of the script. Put `OpenAIChatModel(...)` in its place and it is a real
-one.
+    python examples/sub_agents_from_files.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/sub_agents_from_files.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 from agentscope_rx import ReActAgent, tool
@@ -58,7 +59,7 @@ class Script:
 
 
 async def main() -> None:
-    model = ScriptedModel(Script(), repeat=True)
+    model = os.environ.get("AGENTSCOPE_RX_MODEL") or ScriptedModel(Script(), repeat=True)
     hook = SubagentsHook(FolderSubAgents(FOLDER), limits=SubAgentLimits(depth=1, at_once=4))
     agent = ReActAgent("Editor", model, "You edit texts about a library.", tools=[search_archive], hooks=[hook])
     async for event in agent.stream("When did our library open?"):
@@ -67,8 +68,8 @@ async def main() -> None:
         elif isinstance(event, BackgroundEvent):
             print(f"  (in the background: {event.tool_use.input['agent']} {event.state})")
     children = agent.conversation().children
-    assert children is not None
-    print("started:", ", ".join(f"{child.label} ({child.agent})" for child in children.all))
+    started = () if children is None else children.all
+    print("started:", ", ".join(f"{child.label} ({child.agent})" for child in started) or "none")
 
 
 if __name__ == "__main__":

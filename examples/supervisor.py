@@ -1,13 +1,17 @@
 """A supervisor asks two agents at once, and passes the answer of a third one on, word for word.
 
-    python examples/supervisor.py
+Look at: `Delegate(lawyer, sees="conversation")`, so that the lawyer knows of the bridge, and the reasons behind the two
+replies: "model_stop", the coordinator's own words, and "return_direct", the lawyer's, for which no further model call
+was made.
 
-The models are scripted, so that it runs offline; put `OpenAIChatModel(...)` in their place and it is a real one.
+    python examples/supervisor.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/supervisor.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.events import PostCallEvent, PreCallEvent
@@ -16,9 +20,11 @@ from agentscope_rx.testing import Delay, ScriptedModel, call
 
 
 def team() -> Supervisor:
-    historian = ReActAgent("Historian", ScriptedModel([Delay(0.02), "It was built in 1911."]))
-    engineer = ReActAgent("Engineer", ScriptedModel([Delay(0.01), "It carries 40 tons."]))
-    lawyer = ReActAgent("Lawyer", ScriptedModel("Trucks over 30 tons need a permit (section 12, paragraph 3)."))
+    real = os.environ.get("AGENTSCOPE_RX_MODEL")
+    historian = ReActAgent("Historian", real or ScriptedModel([Delay(0.02), "It was built in 1911."]))
+    engineer = ReActAgent("Engineer", real or ScriptedModel([Delay(0.01), "It carries 40 tons."]))
+    permit = "Trucks over 30 tons need a permit (section 12, paragraph 3)."
+    lawyer = ReActAgent("Lawyer", real or ScriptedModel(permit))
     coordinator = ScriptedModel(
         [
             "I ask two at once.",
@@ -30,7 +36,7 @@ def team() -> Supervisor:
         call("forward_answer", agent="Lawyer"),
     )
     members = [historian, engineer, Delegate(lawyer, description="Knows the law.", sees="conversation")]
-    return Supervisor("Boss", coordinator, members, forward=True)
+    return Supervisor("Boss", real or coordinator, members, forward=True)
 
 
 async def main() -> None:

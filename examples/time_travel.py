@@ -1,14 +1,16 @@
 """A saved conversation goes back to an earlier moment, takes another way, and branches; nothing of it is lost.
 
-    python examples/time_travel.py
+Look at: "after checkpoint 1", twice: the history is a tree. The agent counts its questions in a state of its own, which
+goes back with the conversation, because the hook has `state` and `load_state`.
 
-The agent counts its questions in a state of its own, which goes back with the conversation. The models are scripted, so
-that it runs offline; put `OpenAIChatModel(...)` in their place and it is a real one.
+    python examples/time_travel.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/time_travel.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 
 from agentscope_rx import ReActAgent
@@ -37,7 +39,12 @@ class Questions(Hook):
 def guide(session: Session, *answers: str) -> tuple[ReActAgent, Questions]:
     questions = Questions()
     agent = ReActAgent(
-        "Guide", ScriptedModel(*answers), "You plan trips.", hooks=[questions], session=session, session_key="trip"
+        "Guide",
+        os.environ.get("AGENTSCOPE_RX_MODEL") or ScriptedModel(*answers),
+        "You plan trips. Answer in one sentence.",
+        hooks=[questions],
+        session=session,
+        session_key="trip",
     )
     return agent, questions
 

@@ -1,10 +1,12 @@
-"""OpenTelemetry: the spans of a run, with a model that falls back, tools side by side, a sub-agent and a user's span.
+"""OpenTelemetry: the spans of a run with a model that falls back, tools side by side, a sub-agent and a user's span.
+
+Look at: `instrument()`, which traces every agent of the process, and the span "ask the station", which a tool made by
+itself and which is a child of the tool's. Here the spans go to the console, one line each, as they end: parents after
+their children. In a program they go where its provider sends them.
 
     python examples/tracing.py
 
-`instrument()` traces every agent of the process. Here the spans go to the console, one line each, as they end: parents
-after their children. In a program they go where its provider sends them. The model plays a script, and times are those
-of the loop's clock, which is virtual here.
+The model is scripted, because the first of two has to fail. Times are those of the loop's clock, which is virtual here.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """A werewolf game of seven: hubs within a hub, secret votes, and players that die, who hear nothing from then on.
 
-    python examples/werewolf.py
-    MODEL=openai:gpt-5-mini python examples/werewolf.py     with a real model
+Look at: "n hear" in each line, and at the end what Gus, who died first, has heard. The village is a `MsgHub` of all who
+live. At night it is quiet (`set_auto_broadcast(False)`): the werewolves meet in a hub of their own, witch and seer act
+alone. The moderator is this program: it announces, and counts the votes. A player that names no living player, however
+often it is asked, does not vote; after a tie nobody dies; a game ends at last.
 
-The village is a `MsgHub` of all who live. At night it is quiet (`set_auto_broadcast(False)`): the werewolves meet in a
-hub of their own, witch and seer act alone. The moderator is this program: it announces, and counts the votes. A player
-that names no living player, however often it is asked, does not vote; after a tie nobody dies; a game ends at last.
+    python examples/werewolf.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/werewolf.py
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Game:
         self.can_save = True
 
     def player(self, name: str, role: str) -> ReActAgent:
-        model = os.environ.get("MODEL")
+        model = os.environ.get("AGENTSCOPE_RX_MODEL")
         inner: ChatModel = get_model(model) if model else ScriptedModel(*SCRIPT[name])
         prompt = RULES.format(name=name, role=role, players=", ".join(ROLES))
         return ReActAgent(name, MultiAgentModel(inner), prompt)

@@ -1,14 +1,16 @@
 """An agent in its workspace: instructions of two folders, notes of one conversation in the context of the next.
 
-    python examples/workspace.py
+Look at: "MEMORY.md", which a second model has written after the first conversation, and "beds/AGENTS.md", which comes
+with the first file that is read from that folder. Each conversation has an agent of its own: the folder connects them.
 
-Offline: the agent's model and the one that keeps the notes play scripts. Put real models in their places, and they
-read the same texts.
+    python examples/workspace.py
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/workspace.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools.files import FileTools, Workspace
 from agentscope_rx.workspace import MemoryFilesHook, WorkspaceContextHook, init_workspace
 
+MODEL = os.environ.get("AGENTSCOPE_RX_MODEL")
 KEEPER = ScriptedModel(
     # after the first call: a fact for the file of the day, then the new MEMORY.md
     call("store_facts", facts=[{"subject": "hour of watering", "text": "Ann waters in the evening."}]),
@@ -43,19 +46,21 @@ async def main() -> None:
         (root / "beds" / "north.md").write_text("lavender\n")
 
         place = Workspace(root)
-        notes = MemoryFilesHook(place, KEEPER)
+        notes = MemoryFilesHook(place, MODEL or KEEPER)
         hooks = [WorkspaceContextHook(place), notes]
-        model = ScriptedModel(
+        script = ScriptedModel(
             call("read_file", path="beds/north.md"),
             "Lavandula angustifolia.",
             "In the evening, as you always do.",
         )
         for question in ("I water in the evening. What grows in the north bed?", "When do I water?"):
             # each conversation has an agent of its own: the workspace connects them
-            agent = ReActAgent("Gardener", model, "You are a gardener.", tools=[FileTools(place)], hooks=hooks)
+            agent = ReActAgent(
+                "Gardener", MODEL or script, "You are a gardener.", tools=[FileTools(place)], hooks=hooks
+            )
             reply = await agent.call(question)
             await notes.drained()
-            system = model.requests[-1].messages[0].text
+            system = script.requests[-1].messages[0].text if script.requests else ""
             print(f"user: {question}")
             print(f"  AGENTS.md: {shown(system, 'agents_context')}")
             for message in await agent.memory.get():

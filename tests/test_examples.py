@@ -1,15 +1,19 @@
-"""Every example runs offline, without a warning, and prints what it promises."""
+"""Every example runs offline, without a warning, prints what it promises, and runs with a model behind HTTP, too."""
 
 from __future__ import annotations
 
+import ast
 import json
 import runpy
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.openai_server import OpenAIServer, openai_server
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -111,8 +115,8 @@ EXPECTED = {
         "Boss: Trucks over 30 tons need a permit (section 12, paragraph 3). (return_direct)",
     ],
     "goal_loop.py": [
-        "done after 2 rounds: It was the sign. I mended it.",
         "feedback: ... AssertionError: add(2, 3) is -1",
+        "done after 2 rounds: It was the sign. I mended it.",
     ],
     "guardrails.py": [
         "  remembered 'Let us talk about servers.'",
@@ -375,6 +379,47 @@ def run(name: str, *arguments: str) -> None:
             for module in set(sys.modules) - known:
                 if str(EXAMPLES) in str(getattr(sys.modules[module], "__file__", "")):
                     del sys.modules[module]
+
+
+def docstring(name: str) -> str:
+    return ast.get_docstring(ast.parse((EXAMPLES / name).read_text(encoding="utf-8"))) or ""
+
+
+def takes_a_real_model(name: str) -> bool:
+    return "\nThe model is scripted, because " not in docstring(name)
+
+
+@pytest.mark.parametrize("name", [*EXPECTED, *ELSEWHERE])
+def test_an_example_says_what_to_look_at_and_how_to_run(name: str):
+    text = docstring(name)
+    first, _, rest = text.partition("\n")
+    assert first.endswith((".", ":")) and rest.startswith("\nLook at: ")
+    # or in a folder the command of its service
+    assert f"    python examples/{name}" in text or f"python -m examples.{name.removesuffix('.py')}" in text
+    assert ("AGENTSCOPE_RX_MODEL" in text) is takes_a_real_model(name)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    """A model behind HTTP that calls the first tool it is offered, and then says what it has heard."""
+    with openai_server() as server:
+        yield server
+
+
+# (seven players that repeat what they have heard say more and more, for seventy turns)
+ECHO = [name for name in EXPECTED if takes_a_real_model(name) and name != "werewolf.py"]
+
+
+@pytest.mark.parametrize("name", ECHO)
+def test_an_example_runs_with_a_model_behind_http(
+    name: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("AGENTSCOPE_RX_MODEL", "openai:test")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    asked = len(server.requests)
+    run(name)
+    assert "Traceback" not in capfd.readouterr().err
+    assert len(server.requests) > asked
 
 
 def test_a_client_that_leaves_stops_the_run(capfd: pytest.CaptureFixture[str]):

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import httpx
 from httpx_sse import connect_sse
@@ -34,9 +35,11 @@ def follow(http: httpx.Client, path: str, body: Mapping[str, object]) -> None:
             print(f"  {source.response.text}")
             return
         for sse in source.iter_sse():
-            event = json.loads(sse.data)
-            if sse.event == "reasoning_chunk" and event["delta"]["type"] == "text":
-                print(f"  desk: {event['delta']['text']}")
+            event: dict[str, Any] = json.loads(sse.data)
+            # (a chunk with nothing but a count of tokens has no delta)
+            delta: dict[str, str] = event.get("delta") or {}
+            if sse.event == "reasoning_chunk" and delta.get("type") == "text":
+                print(f"  desk: {delta['text']}")
             elif sse.event == "post_acting":
                 print(f"  ({event['tool_use']['name']} is done)")
             elif sse.event == "post_call" and event["message"].get("generate_reason") == "approval_required":

@@ -1,11 +1,11 @@
 """A support desk: a refund waits for a person, the service is killed and starts again, and the refund still waits.
 
-    python examples/support_desk/demo.py                 the whole story, with the service in a process of its own
-    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/support_desk/demo.py
-
 Look at: Bob's cup is paid back at once, Ann's teapot waits. After `kill -9` the second service finds the conversation
 in its folder, and a second client approves. `refunds.jsonl` has each refund once. The parts are in desk.py, service.py
 and client.py beside this file; README.md says how to run them by hand.
+
+    python examples/support_desk/demo.py                 the whole story, with the service in a process of its own
+    AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/support_desk/demo.py
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "guides" / "service.md"
 
 
 def test_with_its_script(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("AGENTSCOPE_RX_MODEL", raising=False)
     monkeypatch.delenv("AGENT_TOKEN", raising=False)
     module = runpy.run_path(str(EXAMPLE))
     script = module["model"]()
@@ -38,6 +38,7 @@ def test_with_its_script(monkeypatch: pytest.MonkeyPatch):
 
 def test_with_a_model_behind_a_server(monkeypatch: pytest.MonkeyPatch):
     with openai_server() as upstream:
+        monkeypatch.setenv("AGENTSCOPE_RX_MODEL", "openai:test")
         monkeypatch.setenv("OPENAI_API_KEY", "test")
         monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)
         with served(runpy.run_path(str(EXAMPLE))["app"]) as server, server.client() as client:
