@@ -54,7 +54,7 @@ class StaticLongTermMemory(RecordingHook):
     """Retrieves notes for each call, and records it; `ReActAgent(long_term_memory=...)` installs one.
 
         PreCall          the input is noted
-        PreReasoning     first round: retrieve |> timeout --> one message    each round: system | notes | history | hints
+        PreReasoning     first round: retrieve |> timeout --> one message   each round: system | notes | history | hints
         PostCall         record the input and the reply, awaited or in the background
 
     | option | |

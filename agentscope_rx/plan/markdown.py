@@ -58,7 +58,10 @@ def subtask_markdown(subtask: SubTask, *, detailed: bool = False) -> str:
 def todos_markdown(todos: Iterable[Todo]) -> str:
     """The list as Markdown, a line for each todo.
 
-    - [ ] a todo        - [ ] [WIP] one in progress        - [x] one that is done        - [ ] [Abandoned] one given up
+        - [ ] a todo
+        - [ ] [WIP] one in progress
+        - [x] one that is done
+        - [ ] [Abandoned] one given up
     """
     return "\n".join(_BOXES[todo.state] + _line(todo.content) for todo in todos)
 

@@ -85,8 +85,8 @@ class SkillScripts:
 
         run_skill_script(name, path, version, args)
           -> approval: the person sees the skill, the script, the version and the arguments
-          -> all files of the skill are read: is the version the one of the call?        no: refused, with the new version
-          -> they are handed to the backend through standard input, and unpacked in the HOME of the command, an empty folder
+          -> all files of the skill are read: is the version the one of the call?   no: refused, with the new version
+          -> the backend gets them through standard input, and unpacks them in the HOME of the command, an empty folder
           -> the interpreter of the script's extension runs it, in the workspace
 
     - `requires_approval`: False: no call needs approval; or a function of the arguments

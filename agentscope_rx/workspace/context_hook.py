@@ -66,7 +66,7 @@ class _Text:
 class WorkspaceContextHook(Hook):
     """Adds the context of a workspace to the system message of each call, within `max_tokens`.
 
-        PreCall      look at the files (worker) --> unchanged: the text of before | changed: a new text --> system message
+        PreCall      look at the files (worker) --> unchanged: the text of before | changed: new text --> system message
         PostActing   a tool has used a path below a folder with its own AGENTS.md --> its text, once, in the result
 
     | in the text | is to the model |
