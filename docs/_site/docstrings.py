@@ -10,7 +10,7 @@ import re
 import griffe
 
 LAW = re.compile(r"^(Signals(?: and cancels)?|Cancels|Back-pressure): ", re.M)
-BLOCK = re.compile(r"^(?![ \t]*(?:[-*|]|\d+\.) )(\S[^\n]*)\n(?=(?:- |\d+\. |\|))", re.M)
+BLOCK = re.compile(r"^(?![ \t]*(?:[-*] |\d+\. |\|))(\S[^\n]*)\n(?=(?:- |\d+\. |\|))", re.M)
 """A line of text directly before a list or a table."""
 
 

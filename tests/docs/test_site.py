@@ -101,3 +101,9 @@ def test_nothing_is_loaded_from_outside(site: Path):
     assert [address for address in loaded if re.match(r"(https?:)?//", address)] == []
     for style in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", style.read_text(encoding="utf-8")), style.name
+
+
+@pytest.mark.timeout(SECONDS)
+def test_tables_of_docstrings_are_whole(site: Path):
+    pages = sorted(site.glob("reference/*.html"))
+    assert [page.name for page in pages if "<p>|" in page.read_text(encoding="utf-8")] == []
