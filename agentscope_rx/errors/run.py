@@ -216,9 +216,8 @@ class NoStructuredOutputError(AgentScopeError, LookupError):
 class StepError(AgentScopeError):
     """A member of a pipeline has failed: `member` in round `number` of `pipeline`.
 
-    `kind` is that of its result, such as "failed" or "timeout", and "cancelled" if the work of the
-    member was cancelled, but not by its pipeline; `error_type` names the class of its error. The error
-    itself is the `__cause__`, if it was raised in this process.
+    `kind` is the kind of its result, such as "failed" or "timeout"; "cancelled" if its work was cancelled, but not by
+    the pipeline. `error_type` names the class of its error, which is the `__cause__` if this process raised it.
     """
 
     def __init__(self, pipeline: str, member: str, number: int, text: str, kind: str, error_type: str | None) -> None:

@@ -70,7 +70,7 @@ def replay(file: LogFile, *, pace: float | None = None, file_root: str | PathLik
     It completes at the end of the log, even if the run failed: the last event is then its `ErrorEvent`.
 
     Signals: the events, and completion; `EventLogError` if the file cannot be opened or read; `EventLineError`, with
-    the number of the line, at a line that is no event or is cut off, after the events before it.
+    the number of the line, at a line that is cut off or not an event, after the events before it.
     Cancels: the wait; the file is closed.
     """
     check_file(file, "replay", "readline")

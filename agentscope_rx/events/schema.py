@@ -43,7 +43,7 @@ _ENVELOPE: dict[str, dict[str, object]] = {
 def events_schema() -> dict[str, object]:
     """The JSON Schema (draft 2020-12) of an event: one of its kinds by `type`, with definitions of all that they hold.
 
-    What `to_dict` and `to_json` write is valid by it. Descriptions are those of the classes.
+    It describes what `to_dict` and `to_json` write. Its descriptions are the docstrings of the classes.
     """
     kinds = kinds_of_events()
     adapters = [(kind, "serialization", TypeAdapter(kind)) for kind in kinds]

@@ -128,8 +128,8 @@ class RunHandle:
     """A run for any number of subscribers. `agent.start(...)` returns one.
 
         start      --waiting--running----------------paused---running---|cleaning|ended
-        events()     ------------a--b--c--d--e------------------f--g----|              from the start
-        events(3)                            d--e---------------f--g----|              kept events, then live ones
+        events()     ------------a--b--c--d--e------------------f--g----|  from the start
+        events(3)                            d--e---------------f--g----|  kept events, then live ones
         result()                                                        r|
 
     | `linger`       | the run stops                                                                         |
@@ -159,9 +159,9 @@ class RunHandle:
         max_bytes: int = MAX_LOG_BYTES,
         record: Callable[[Event], LoggedEvent] = LoggedEvent,
     ) -> None:
-        """A handle for any events, on the running loop or the library's; `agent` is whose run it is, if any.
+        """For services: a handle for any events, on the running loop or the library's, which begins with `begin`.
 
-        Nothing happens before `begin`. `record` makes the entries of the log; see `event_log`.
+        `agent` is the agent of the run, if any. `record` makes the entries of the log.
         """
         source = flow(events).take_over()
         check_log(capacity, max_bytes, linger)

@@ -173,7 +173,7 @@ def cancelled_alone(error: Exception) -> bool:
     """True if a source was cancelled while its loop goes on; False if the loop shuts down, or a run was aborted.
 
     A loop that shuts down cancels all of its tasks before it ends its runs. If the cancelled task is the only one of
-    its loop, the two cannot be told apart, and it counts as a shutdown.
+    its loop, it counts as a shutdown.
     """
     if not isinstance(error, SourceCancelledError) or isinstance(error, RunAbortedError) or runtime().over:
         return False
