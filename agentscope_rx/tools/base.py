@@ -69,11 +69,17 @@ class Tool(ABC):
     rate: Rate | None = None
     exclusive: bool = False
     postprocess: Postprocess | None = None
-    """Changes each result (see `tools.results.postprocess`)."""
+    """Changes each result: `(call, result) -> result`, or None for unchanged; may be async, and sees errors, too."""
     result: Literal["last", "joined"] = "last"
     max_result: int | ResultLimit | None = None
     return_direct: bool = False
-    """True if a result that is no error is the agent's reply (see `agent.react.return_direct`)."""
+    """True if a result without an error is the agent's reply, without another request to the model.
+
+    All calls of the round run first. Results of several such tools are one reply, in call order; those of other tools
+    are only remembered. An error, a rejected call included, goes back to the model. If a call of the round waits for a
+    person or a client, the call that answers it ends with the reply. A run with a structured output continues. The
+    reply has the reason `RETURN_DIRECT`.
+    """
     idempotent: bool = False
     """True if a call may be run again with the same `ToolContext.idempotency_key`, and has its effect once."""
     in_doubt: InDoubt | None = None
@@ -131,7 +137,7 @@ class Tool(ABC):
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """A cold Flow of one call; its last value is the result.
 
-        Signals: values of any type that `tools.results.convert` accepts, completion; any error, which becomes an error
+        Signals: values of any type that the table of `tool` lists, completion; any error, which becomes an error
         result.
         Cancels: the call.
         """

@@ -68,7 +68,7 @@ class CallOptions(TypedDict, total=False):
     interruptible: bool
     """With False a call runs to its end at an interruption (default: True)."""
     max_concurrency: int | None
-    """Calls at once (see `tools.limits`)."""
+    """Calls at once, in the whole process."""
     rate: Rate | None
     """Calls that begin in a time."""
     exclusive: bool
@@ -84,7 +84,7 @@ class CallOptions(TypedDict, total=False):
     in_doubt: InDoubt | None
     """A call that a crash has cut off: "ask", "run" or "fail"; None: as the agent says."""
     background: BackgroundOption
-    """True: a call goes on in the background at once; a number: after so many seconds (see `agent.background`)."""
+    """True: a call goes on in the background at once; a number: after so many seconds."""
 
 
 class FunctionToolOptions(CallOptions, total=False):

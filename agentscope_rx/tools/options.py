@@ -41,7 +41,7 @@ class CommonOptions(TypedDict, total=False):
     preset_mode: PresetMode
     """`"fixed"`: hidden from the model, whose value is dropped; `"default"`: the model's value counts."""
     postprocess: Postprocess | None
-    """Changes each result (see `tools.results.postprocess`)."""
+    """Changes each result: `(call, result) -> result`, or None for unchanged."""
     execution_config: ExecutionConfig | None
     """Limits and retries; unset fields are the tool's own."""
     requires_approval: Approval | None
@@ -85,7 +85,7 @@ class RegisterOptions(CommonOptions, total=False):
     extend: type[BaseModel] | None
     """A model whose fields the model fills in beside the tool's own parameters."""
     presets: Mapping[str, object] | None
-    """Arguments that are given here (see `tools.argument_wrappers`)."""
+    """Arguments that are given here, in the model's place."""
 
 
 class RegisterAllOptions(CommonOptions, total=False):
@@ -96,7 +96,7 @@ class RegisterAllOptions(CommonOptions, total=False):
     """
 
     presets: Mapping[str, Mapping[str, object]] | None
-    """Arguments that are given here, by tool name (see `tools.argument_wrappers`)."""
+    """Arguments that are given here, by tool name."""
     enable: Iterable[str] | None
     """The tools to register; None: all."""
     disable: Iterable[str]

@@ -37,7 +37,7 @@ class McpOptions(TypedDict, total=False):
     prefix: str | None
     """Stands before each name."""
     presets: Mapping[str, Mapping[str, object]] | None
-    """Arguments that are given here, by tool name (see `tools.argument_wrappers`)."""
+    """Arguments that are given here, by the server's tool name."""
     preset_mode: PresetMode
     group: Group
     postprocess: Postprocess | None

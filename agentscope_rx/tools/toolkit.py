@@ -333,7 +333,7 @@ class Toolkit:
         return self.asks(call, context) is True
 
     def asks(self, call: ToolUseBlock, context: RuntimeContext | None, hooks: AskHooks | None = None) -> bool | None:
-        """As `tools.approval.asks`, of the arguments with the context's `tool_arguments` applied."""
+        """True if this call needs a person's approval, with the context's `tool_arguments` applied."""
         entry = self._registry.find(call.name)
         if entry is None or not self.available(call.name):
             return None

@@ -18,16 +18,20 @@ _PROXIES = ("http", "https", "socks5", "socks5h")
 class HttpConfig:
     """Connection settings and limits. The defaults are httpx's: proxies from the environment, certificates verified.
 
-    `proxy` is a URL; `verify=False` disables certificate verification, an `SSLContext` replaces it. Configurations
-    with the same connection settings share connections.
+    `proxy` is a URL; `verify=False` disables certificate verification, an `SSLContext` replaces it. Configurations with
+    the same connection settings share connections. Certificates are loaded once per process; `SSL_CERT_FILE` and
+    `SSL_CERT_DIR` select others. Cookies are not kept. A header that cannot be sent is a `ConfigurationError` that
+    names it. Redirects are followed within the origin, at most five times, with the method kept; any other is a
+    `RedirectError`, and nothing is sent there. Keys, tokens and passwords that a server echoes appear as `***` in
+    errors.
 
     The limits are bytes after decompression; an answer beyond one fails with `AnswerTooLargeError`:
 
-    | limit              | bounds                                                                 |
-    |--------------------|------------------------------------------------------------------------|
-    | `max_event_bytes`  | a line, an event, a JSON document (which may hold a picture)           |
-    | `max_answer_bytes` | a whole answer: a stream from beginning to end, an audio file          |
-    | `max_error_bytes`  | the body of an error status; the rest is not read (no error)           |
+    | limit              | bounds                                                        |
+    |--------------------|---------------------------------------------------------------|
+    | `max_event_bytes`  | a line, an event, a JSON document (which may hold a picture)  |
+    | `max_answer_bytes` | a whole answer: a stream from beginning to end, an audio file |
+    | `max_error_bytes`  | the body of an error status; the rest is not read (no error)  |
     """
 
     proxy: str | None = None
