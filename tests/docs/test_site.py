@@ -24,7 +24,6 @@ INNER = {
     "agentscope_rx.guard",
     "agentscope_rx.knowledge.stores.sqlite",
     "agentscope_rx.memory.sql",
-    "agentscope_rx.models.transport",
     "agentscope_rx.models.wrappers",
     "agentscope_rx.pipeline.hub",
     "agentscope_rx.session.redis",

@@ -34,7 +34,11 @@ _LINE_COST = 64
 
 
 class ServerEvent(NamedTuple):
-    """One event. `whole`: the data is a JSON document sent instead of a stream. `cut`: the stream ended within it."""
+    """One event of a streamed answer.
+
+    With `whole` the data is a JSON document that came in place of a stream. With `cut` the stream ended within the
+    event.
+    """
 
     data: str
     event: str = "message"

@@ -77,7 +77,10 @@ class HttpRequest:
 
 
 class Transport:
-    """Sends requests; its only state is its configuration."""
+    """Sends requests; its only state is its configuration.
+
+    Give one to several models: `OpenAIChatModel(..., transport=Transport(HttpConfig(...)))`.
+    """
 
     def __init__(self, config: HttpConfig | None = None) -> None:
         self.config: HttpConfig = config or HttpConfig()
