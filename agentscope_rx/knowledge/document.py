@@ -98,8 +98,7 @@ class Chunk:
 
     @property
     def in_context(self) -> str:
-        """The text below its title and headings: what is embedded and indexed, because a passage alone may not name
-        its subject."""
+        """The text below its title and headings, which is embedded and indexed: a passage may not name its subject."""
         above = [each for each in (self.document.title, *self.headings) if each.strip()]
         return f"{' > '.join(dict.fromkeys(above))}\n{self.text}" if above else self.text
 

@@ -19,7 +19,12 @@ LIMIT = 5
 
 
 class Knowledge(ABC):
-    """Retrieves passages. Implementations can be called from several threads and loops at once."""
+    """The port to what can be asked for passages: a `KnowledgeBase`, or a service of your own.
+
+        passages = await knowledge.retrieve("What does a ticket cost?", limit=5)
+
+    A subclass implements `retrieve`. It may be called from several threads and loops at once.
+    """
 
     name: str = "knowledge"
     """Names it in citations and to models."""

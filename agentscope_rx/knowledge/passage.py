@@ -10,8 +10,11 @@ from agentscope_rx.messages.citation import Citation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A chunk with the cosine of its vector and the query's (-1 to 1), and with the relevance of its words (0 or more,
-    the more the better; of one search only). None is "not asked for"."""
+    """A chunk that a store has found.
+
+    `similarity` is the cosine of its vector and the query's, -1 to 1. `relevance` is that of its words, 0 or more, and
+    can be compared within one search only. None is "not asked for".
+    """
 
     chunk: Chunk
     similarity: float | None = None

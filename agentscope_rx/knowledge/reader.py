@@ -10,7 +10,11 @@ from agentscope_rx.reactive import Flow
 
 
 class Reader(ABC):
-    """Reads documents of some formats. It can be used on several threads and loops at once."""
+    """The port to a format of documents: a subclass sets `suffixes` or `media_types`, and writes `read`.
+
+    It is chosen by the end of a file's name, or by the whole of it, such as `Makefile`. It may be used on several
+    threads and loops at once.
+    """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """The endings of file names, in lower case with the dot."""

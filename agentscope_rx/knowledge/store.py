@@ -1,8 +1,4 @@
-"""`ChunkStore`: the port to where chunks and their vectors are kept. `testing.check_chunk_store` checks the laws.
-
-A document is visible as a whole or not at all: `put` makes its new chunks visible, and its old ones invisible, in one
-step, when the last one has been written. What a process that was killed has left of a `put` is never found.
-"""
+"""`ChunkStore`: the port to where chunks and their vectors are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +30,16 @@ class Indexed:
 
 
 class ChunkStore(ABC):
-    """Keeps documents as chunks with vectors. Implementations can be called from several threads and loops at once."""
+    """Keeps documents as chunks with vectors.
+
+    - **A document is visible as a whole or not at all.** `put` makes its new chunks visible, and its old ones
+      invisible, in one step, when the last one has been written. What a killed process has left is never found.
+    - **Words are found in every language.** English endings do not matter; Chinese, Japanese and Thai are indexed by
+      characters and pairs of them, and names in code by their parts.
+    - **Filters hold in the search**, not after it, so `limit` chunks are found if there are as many.
+
+    Methods may be called from several threads and loops at once. `testing.check_chunk_store` checks the laws.
+    """
 
     @abstractmethod
     def open(self, info: IndexInfo) -> Flow[IndexInfo]:
@@ -47,8 +52,9 @@ class ChunkStore(ABC):
 
     @abstractmethod
     def put(self, document: Document, batches: Flow[Sequence[EmbeddedChunk]], fingerprint: str = "") -> Flow[Indexed]:
-        """Store the document with these chunks, in the place of those that it had; a batch is asked for when the one
-        before is written.
+        """Store the document with these chunks, in the place of those that it had.
+
+        A batch is asked for when the one before is written.
 
         Signals: the document, once all of it is visible; errors of `batches`, after which the old chunks are there
         still; `KnowledgeStorageError`.
@@ -92,8 +98,7 @@ class ChunkStore(ABC):
 
     @abstractmethod
     def between(self, document_id: str, first: int, last: int) -> Flow[tuple[Chunk, ...]]:
-        """The chunks of the document with these numbers, both ends included, in order; those that are not there are
-        left out.
+        """The chunks of the document with these numbers, both ends included, in order. Missing ones are left out.
 
         Signals: one tuple; `KnowledgeStorageError`.
         Cancels: the search.

@@ -1,14 +1,4 @@
-"""`Where`: which documents are searched, by their metadata. Every named condition must hold.
-
-    {"language": "en"}                       equal
-    {"kind": ["guide", "reference"]}         one of these
-    {"year": Between(2020, 2024)}            both ends belong to it; None is open, and Between() any number or text
-    {"document_id": Prefix("docs/")}         begins with
-    {"draft": Excluding([True])}             none of these; a document without it is searched
-
-A name that a document does not have fulfils no condition but `Excluding`. Beside the metadata there are `document_id`,
-`title` and `media_type`, and of the chunk `page` and `section` (its kind: "text", "table", "code", "image").
-"""
+"""`Where`: which documents are searched, by their metadata. Every named condition must hold."""
 
 from __future__ import annotations
 
@@ -43,9 +33,19 @@ class Excluding:
 
 
 Condition: TypeAlias = Scalar | Sequence[Scalar] | Between | Prefix | Excluding
-"""What a value must be: equal to this one, or to one of several; `Between`, `Prefix`, or not these (`Excluding`)."""
+"""What a value of the metadata has to be: equal, one of several, or as a `Between`, `Prefix` or `Excluding` says."""
 Where: TypeAlias = Mapping[str, Condition]
-"""Conditions by the name of a field. A chunk is found when it meets all of them."""
+"""Which documents are searched, by their metadata. Every named condition must hold.
+
+    {"language": "en"}                       equal
+    {"kind": ["guide", "reference"]}         one of these
+    {"year": Between(2020, 2024)}            both ends belong to it; None is open, and Between() any number or text
+    {"document_id": Prefix("docs/")}         begins with
+    {"draft": Excluding([True])}             none of these; a document without it is searched
+
+A name that a document does not have fulfils no condition but `Excluding`. Beside the metadata there are `document_id`,
+`title` and `media_type`, and of the chunk `page` and `section` (its kind: "text", "table", "code", "image").
+"""
 
 MOST_CONDITIONS = 256
 """The conditions of one search: databases take expressions of a limited depth."""

@@ -12,10 +12,20 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.permissions.rule import PermissionRule
 
 Mode = Literal["plan", "ask", "accept_edits", "workspace"]
-"""What happens with calls that no rule is about."""
+"""What happens with calls that no rule is about.
+
+| mode | runs without asking |
+|---|---|
+| `"plan"` | only tools that read; rules of `allow` do not count for others |
+| `"ask"` | tools that read |
+| `"accept_edits"` | also the file tools' `write_file` and `edit_file` |
+| `"workspace"` | also every tool that promises to stay in the workspace (`Effects(confined=True)`) |
+
+The file tools promise it, and so do commands and code in a backend that isolates them and has no network.
+"""
 
 Verdict = Literal["allow", "ask", "deny"]
-"""What a rule, or all rules together, say about a call."""
+"""The call runs, waits for a person, or never runs."""
 
 VERSION = 1
 LISTS = ("deny", "ask", "allow")

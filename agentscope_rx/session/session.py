@@ -28,7 +28,7 @@ class AnyVersion(Enum):
 
 
 ANY_VERSION: Final = AnyVersion.ANY
-"""Saves whatever version the store has."""
+"""The expectation of a save that replaces any version: the default."""
 Expected = str | None | Literal[AnyVersion.ANY]
 """The version that a save expects: that of a `Saved`, None for no session, or `ANY_VERSION`."""
 

@@ -44,10 +44,19 @@ _LEAST = 16
 
 
 class TextChunker(Chunker):
-    """What the chunkers of text share. `size` and `overlap` are tokens, as `count` counts them.
+    """What the chunkers of text share; the default is a `HeadingChunker`. `size` and `overlap` are tokens, as `count`
+    counts them (default: an estimate).
+
+    | chunker | ends a chunk | does not go beyond |
+    |---|---|---|
+    | `TokenChunker` | between words, when it is full | an image |
+    | `SentenceChunker` | between sentences | an image |
+    | `HeadingChunker` | between paragraphs, else sentences; table rows; definitions | a heading, an image |
+    | `CodeChunker` | between definitions, the least indented lines first | an image |
 
     No chunk has more than `size`, and it repeats at most `overlap` of the one before. A visible character is not
-    divided, nor, where that is possible, a word. White space at both ends is left out.
+    divided, nor, where that is possible, a word. White space at both ends is left out. Texts are cut on workers, some
+    chunks at a time, as there is demand.
     """
 
     def __init__(self, size: int, overlap: int, *, smallest: int = 0, count: Callable[[str], int]) -> None:

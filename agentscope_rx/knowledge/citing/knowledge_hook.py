@@ -1,15 +1,4 @@
-"""`KnowledgeHook`: each call gets the passages that fit its question, and its reply says which of them it cites.
-
-    PreCall, Input   the question: the text of the call's input
-    before a round   rewrite |> search |> number --> Retrieval       once per question, in the place of no message
-    PreReasoning     system | notes of a long-term memory | passages | history | hints
-    PostCall         marks of the reply --> metadata["citations"] --> Citation
-
-The passages are in the requests of one call: they are in no memory, in no later call, and are never a question. Input
-that comes while the run is in progress is a new question; what was found for the one before stays for this call. A call
-that continues pending calls gets the passages for the last message of the user. An error of a base is in the event's
-`error_text`, and goes where `on_error` says; the run goes on without its passages, unless it is "fail".
-"""
+"""`KnowledgeHook`: each call gets the passages that fit its question, and its reply says which of them it cites."""
 
 from __future__ import annotations
 
@@ -60,7 +49,7 @@ from agentscope_rx.tools import Tool, ToolContext
 from agentscope_rx.tools.background import BACKGROUND
 
 KnowledgeMode = Literal["generic", "agentic", "both", "none"]
-"""How an agent uses its knowledge: passages with each call, a search tool for the model, both, or neither."""
+"""Passages for each call, the tool `retrieve_knowledge`, both, or neither."""
 
 _RUNS = 4096
 """Runs whose state is kept: one that is disposed of at its very end leaves what it has cited."""
@@ -82,28 +71,46 @@ class _Call:
 
 
 class KnowledgeHook(Hook):
-    """Connects knowledge with an agent; `ReActAgent(knowledge=...)` installs one.
+    """Gives each call the passages that fit its question, and checks the citations of its reply.
 
-    | option           | sets                                                                                     |
-    |------------------|------------------------------------------------------------------------------------------|
-    | `mode`           | "generic": passages for each call; "agentic": the tool `retrieve_knowledge`; "both";      |
-    |                  | "none": neither                                                                          |
-    | `limit`          | the number of passages for a question; of the tool, unless the model asks for others     |
-    | `threshold`      | the least cosine similarity of a passage and the question, -1 to 1                       |
-    | `where`          | which documents are searched, by their metadata; the call may narrow it                  |
-    |                  | (`KnowledgeScope` in its `RuntimeContext`)                                               |
-    | `rewrite`        | a `QueryRewriter`, or True for one with the agent's model: it makes the queries of the   |
-    |                  | question and the conversation. Without one the question is searched for as it is         |
-    | `timeout`        | seconds for the search of each base (None: no limit); a rewriter has its own             |
-    | `max_characters` | characters of all passages of a request                                                  |
-    | `cite`           | False: the model is not asked for citations, and its reply is not searched for them      |
-    | `explanation`    | the sentences before the passages                                                        |
-    | `on_error`       | of a retrieval before a round: "report": to the dropped-error hook; "fail": it fails the |
-    |                  | run; or a function that gets it. Errors of the tool are error results                    |
-    | `in_sub_agents`  | True: sub-agents of a `SubagentsHook` have the knowledge, too, with the same numbers     |
+    `ReActAgent(knowledge=..., knowledge_mode=...)` installs one.
 
-    Its `priority` lets it see input and reply as other hooks have left them, and puts the passages behind the notes of
-    a `StaticLongTermMemory`.
+        PreCall, Input   the question: the text of the call's input
+        before a round   rewrite |> search |> number --> Retrieval       once per question, in the place of no message
+        PreReasoning     system | notes of a long-term memory | passages | history | hints
+        PostCall         marks of the reply --> metadata["citations"] --> Citation
+
+    The options:
+
+    - `mode`: "generic": passages for each call; "agentic": the tool `retrieve_knowledge`; "both"; "none"
+    - `limit`: the number of passages for a question; of the tool, unless the model asks for others
+    - `threshold`: the least cosine similarity of a passage and the question, -1 to 1
+    - `where`: which documents are searched, by their metadata; the call may narrow it (`KnowledgeScope` in its
+      `RuntimeContext`)
+    - `rewrite`: a `QueryRewriter`, or True for one with the agent's model: it makes the queries of the question and the
+      conversation
+    - `timeout`: seconds for the search of each base (None: no limit); a rewriter has its own
+    - `max_characters`: characters of all passages of a request
+    - `cite`: False: the model is not asked for citations, and its reply is not searched for them
+    - `explanation`: the sentences before the passages
+    - `on_error`: of a retrieval before a round: "report": to the dropped-error hook; "fail": it fails the run; or a
+      function that gets it. Errors of the tool are error results
+    - `in_sub_agents`: True: sub-agents of a `SubagentsHook` have the knowledge, too, with the same numbers
+
+    How it works:
+
+    - **Passages belong to one call**: they are in no memory, in no later call, and are never a question. A call that
+      continues pending calls gets those for the last message of the user. Input during the run is a new question.
+    - **A failing base** is reported in `error_text` of the `RetrievalEvent`, and the run goes on without its passages.
+    - **Citations**: the model is asked to write `[1]` behind what rests on a passage. When the call ends, the numbers
+      are compared with what it was given: `citations_of(reply)` has those that exist, `CitationEvent.unknown` the
+      others. Numbers go on through the conversation and are saved with it. Marks are `[1]`, `[1, 3]`, `[1][2]`,
+      `[2-4]`, `[^1]` and `【1】`, but not in code or links. A right number does not prove the claim: the text is there
+      to be compared.
+    - **A passage cannot close its tag** or pass for another one. What it says is information, not an instruction; a
+      model may follow it all the same.
+    - Its `priority` lets it see input and reply as other hooks have left them, and puts the passages behind the notes
+      of a `StaticLongTermMemory`.
     """
 
     kinds: tuple[type[Event], ...] | None = (

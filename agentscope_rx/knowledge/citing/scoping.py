@@ -20,7 +20,9 @@ T = TypeVar("T")
 class KnowledgeScope:
     """Conditions on the metadata of documents (see `Where`), for all knowledge of one call and its sub-agents.
 
-    They are put into the call's `RuntimeContext` by the program; the model can neither see nor change them.
+        agent.call("How much is it?", context=RuntimeContext(KnowledgeScope({"tenant": "acme"})))
+
+    The program puts them into the call's `RuntimeContext`; the model can neither see nor change them.
     """
 
     where: Where = EMPTY  # pyright: ignore[reportAssignmentType]

@@ -30,10 +30,13 @@ class _Watcher(Protocol):
 
 
 class FileChanges:
-    """Watches folders; several at once. Changes within `debounce` seconds are reported together.
+    """Reports that something in a folder has changed, by the file system's notifications (package `watchfiles`).
 
-    `polling` looks at the files in intervals, for file systems without notifications, such as network drives; None
-    takes the environment variable WATCHFILES_FORCE_POLLING.
+        subscribed   --()------{a}------{b, c}--      () when the watcher is ready; then the paths that have changed
+
+    Changes within `debounce` seconds are reported together. Notifications may be late, doubled or lost: they say when
+    to look, not what has changed. `polling` looks at the files in intervals, for network drives; None takes the
+    environment variable WATCHFILES_FORCE_POLLING.
     """
 
     def __init__(self, *, debounce: float = 1.0, polling: bool | None = None) -> None:

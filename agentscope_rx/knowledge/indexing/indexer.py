@@ -1,18 +1,4 @@
-"""`Indexer`: brings documents into a knowledge base, and keeps it up to date with a folder.
-
-    base = KnowledgeBase("notes.db")
-    report = Indexer(base).folder("notes").run()
-
-| a document                                         | is                                                              |
-|----------------------------------------------------|-----------------------------------------------------------------|
-| has the digest, and was made by the same parts     | unchanged: its bytes were read, nothing else                    |
-| is new, or has changed                             | indexed: all of it becomes visible in one step                  |
-| is not in the folder any more                      | removed (without `delete_missing=False`)                        |
-| cannot be read                                     | reported; what the base had of it stays                         |
-
-An error of the embedding model or of the store ends the run. What was indexed by then stays, and the next run does the
-rest: also after a crash.
-"""
+"""`Indexer`: brings documents into a knowledge base, and keeps it up to date with a folder."""
 
 from __future__ import annotations
 
@@ -56,13 +42,30 @@ EVERY: Final = 0.1
 
 
 class Indexer:
-    """Indexes documents into a base, or into a store with the vectors of an embedding model.
+    """Brings documents into a base, and keeps it up to date with a folder.
 
-    `readers` and `chunker` replace the default ones; `default_readers(describe=model)` reads pictures, too.
-    At most `batch_size` chunks are embedded and written at once, and `max_concurrency` documents are in progress at
-    once: together they bound the memory. A document of more than `max_bytes` is not read. `include` and `ignore` are
-    patterns of paths such as "*.md" or "drafts/"; one without a slash matches at any depth. `metadata` gives what
-    searches filter by, from the id of a document.
+        base = KnowledgeBase("notes.db")
+        report = Indexer(base).folder("notes").run()
+
+    | a document | is |
+    |---|---|
+    | has the digest, and was made by the same parts | unchanged: its bytes were read, nothing else |
+    | is new, or has changed | indexed: all of it becomes visible in one step |
+    | is not in the folder any more | removed (without `delete_missing=False`) |
+    | cannot be read | reported; what the base had of it stays |
+
+    | option | |
+    |---|---|
+    | `base`, `embedding` | a `KnowledgeBase`; or a store or the path of one, and its embedding model |
+    | `readers`, `chunker` | replace the default ones; `default_readers(describe=model)` reads pictures, too |
+    | `batch_size` | the most chunks that are embedded and written at once |
+    | `max_concurrency` | the documents in progress at once; with `batch_size` it bounds the memory |
+    | `max_bytes` | larger documents are not read |
+    | `include`, `ignore` | patterns of paths such as "*.md" or "drafts/"; one without a slash matches at any depth |
+    | `metadata` | gives what searches filter by, from the id of a document |
+
+    Hidden files, `node_modules` and links are left out; `.gitignore` is not read. An error of the embedding model or of
+    the store ends the run. What was indexed by then stays, and the next run does the rest, also after a crash.
     """
 
     def __init__(

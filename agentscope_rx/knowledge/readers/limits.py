@@ -1,17 +1,4 @@
-"""`ReadLimits`: how much one document may use while it is read. Some documents are made to harm.
-
-| limit      | of                                             | readers          | beyond it               |
-|------------|------------------------------------------------|------------------|-------------------------|
-| `size`     | the bytes of the document                      | all              | `DocumentTooLargeError` |
-| `text`     | the characters of its sections together        | all              | `DocumentTooLargeError` |
-| `unpacked` | the bytes of the files in its archive together | DOCX, PPTX, XLSX | `DocumentTooLargeError` |
-| `memory`   | the bytes of address space of its parser       | with a parser    | `DocumentTooLargeError` |
-| `seconds`  | the time that its parser works                 | with a parser    | `DocumentTimeoutError`  |
-
-The readers with a parser are those of HTML, PDF, DOCX, PPTX and XLSX: it runs in a child process. The time in which no
-section is asked for does not count. `memory` holds on Linux; macOS and Windows have no such limit. On Windows the child
-watches `seconds` itself.
-"""
+"""`ReadLimits`: how much one document may use while it is read. Some documents are made to harm."""
 
 from __future__ import annotations
 
@@ -26,7 +13,19 @@ LEAST_MEMORY = 256 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """What one document may use, at most."""
+    """What one document may use while it is read, at most. Some documents are made to harm.
+
+    | limit | of | readers | beyond it |
+    |---|---|---|---|
+    | `size` | the bytes of the document | all | `DocumentTooLargeError` |
+    | `text` | the characters of its sections together | all | `DocumentTooLargeError` |
+    | `unpacked` | the bytes of the files in its archive together | DOCX, PPTX, XLSX | `DocumentTooLargeError` |
+    | `memory` | the bytes of address space of its parser | with a parser | `DocumentTooLargeError` |
+    | `seconds` | the time that its parser works | with a parser | `DocumentTimeoutError` |
+
+    The readers with a parser are those of HTML, PDF, DOCX, PPTX and XLSX. It runs in a child process, which can write
+    no files, but is no sandbox. The time in which no section is asked for does not count. `memory` holds on Linux only.
+    """
 
     size: int = 64 * MIB
     text: int = 128 * MIB

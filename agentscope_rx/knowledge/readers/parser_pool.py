@@ -77,6 +77,11 @@ PARSERS = ParserPool()
 def keep_parsers(source: Flow[T]) -> Flow[T]:
     """Emits the source's values; readers use their child processes for several documents meanwhile.
 
+        pages = keep_parsers(from_iterable(sources).pipe(concat_map(reader.read)))
+
+    Starting a child takes longer than parsing most documents. Without it, each document has a child of its own; an
+    `Indexer` uses it by itself.
+
     Signals: those of the source, its end after the children have ended.
     Cancels: the source; the children are ended.
     """

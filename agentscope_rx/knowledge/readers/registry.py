@@ -30,7 +30,21 @@ def default_readers(
 ) -> tuple[Reader, ...]:
     """One reader for each family of formats.
 
-    `describe` is a model that writes the texts of pictures, `encoding` that of all text files, `limits` for all.
+    | reader | reads | extra |
+    |---|---|---|
+    | `MarkdownReader` | `.md`: the text below each heading, code blocks, tables | |
+    | `TextReader` | `.txt`, `.rst`, `.log` and others, in the encoding that their bytes show | |
+    | `CodeReader` | source code of some sixty languages | |
+    | `CsvReader` | `.csv`, `.tsv`: each row as `name: value; ...` | |
+    | `HtmlReader` | what can be seen of a page; scripts are never run | `documents` |
+    | `PdfReader` | texts page by page; a scanned page has no text | `documents` |
+    | `DocxReader` | paragraphs and tables; headings by their styles | `documents` |
+    | `PptxReader` | slides, with the notes of the speaker | `documents` |
+    | `XlsxReader` | rows as in `.csv`, sheet by sheet | `documents` |
+    | `ImageReader` | pictures, as a text that the model `describe` writes | |
+
+    `describe` is a model that writes the texts of pictures, `encoding` that of all text files, `limits` for all. EPUB,
+    ODT and RTF are not read: write a `Reader`.
     """
     bounds = limits or DEFAULT_LIMITS
     return (
@@ -50,7 +64,12 @@ def default_readers(
 def reader_of(name: str | os.PathLike[str], readers: Sequence[Reader] | None = None) -> Reader:
     """The reader for a file of this name or path, or for this media type; `UnsupportedDocumentError` if there is none.
 
-    The longest ending that fits decides, then the order of `readers` (by default `default_readers()`).
+        reader_of("docs/guide.md")                          # MarkdownReader
+        reader_of("application/pdf")                        # PdfReader
+        reader_of("a.epub", (EpubReader(), *default_readers()))
+
+    The longest ending that fits decides, then the order of `readers` (by default `default_readers()`). A file that is
+    not what its name says fails with `DamagedDocumentError` when it is read.
     """
     candidates = _defaults() if readers is None else readers
     given = os.fspath(name)

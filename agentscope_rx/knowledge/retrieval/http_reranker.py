@@ -41,12 +41,20 @@ _CONFIG: Final = ExecutionConfig(timeout=10.0, total_timeout=30.0)
 
 
 class HttpReranker(Reranker):
-    """Scores passages by one POST, with the deadlines and retries of `execution_config`: 3 attempts of 10 s by default,
-    30 s for all of them, so that a retrieval can go on without the scores.
+    """Scores passages by a reranking model behind an HTTP API.
+
+    | `api` | POST | the scores are in |
+    |---|---|---|
+    | "cohere" | https://api.cohere.com/v2/rerank | `results[].relevance_score` |
+    | "jina" | https://api.jina.ai/v1/rerank | the same |
+    | "compatible" | `base_url` + /rerank: vLLM, llama.cpp, Xinference, ... | the same |
+    | "dashscope" | .../services/rerank/text-rerank/text-rerank | `output.results[].relevance_score` |
+    | "tei" | `base_url` + /rerank of Hugging Face's server | `[].score` |
 
     `api_key` comes from COHERE_API_KEY, JINA_API_KEY or DASHSCOPE_API_KEY when not given. "compatible" and "tei" need
     the `base_url` of a server; one that ends in /rerank or /reranks is the whole address. The model reads at most
-    `max_chars` characters of a passage.
+    `max_chars` characters of a passage. `execution_config` has deadlines and retries: 3 attempts of 10 s by default, 30
+    s for all of them.
     """
 
     def __init__(

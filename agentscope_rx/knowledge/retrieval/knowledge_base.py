@@ -1,20 +1,4 @@
-"""`KnowledgeBase`: documents in one store, found by meaning and by words.
-
-    query --embed--> nearest  --+
-          ---------> matching --+--> fuse --> threshold --> rerank --> limit, with a window --> Passages
-
-A `score` is between 0 and 1 and orders the passages of one retrieval:
-
-| search    | the score of a passage                                                                         |
-|-----------|------------------------------------------------------------------------------------------------|
-| "hybrid"  | its similarity, between the least and the best of those found, and its relevance, as a part of |
-|           | the best one, in the proportion `vector_weight`: 1 for what is best in both                    |
-| "vector"  | its cosine similarity to the query, 0 if that is negative                                      |
-| "keyword" | its relevance by words, as a part of the best one                                              |
-
-With a reranker it is the reranker's. The similarity and the relevance of a passage are there, too, if they were asked
-for.
-"""
+"""`KnowledgeBase`: documents in one store, found by meaning and by words."""
 
 from __future__ import annotations
 
@@ -77,17 +61,35 @@ class _Asked:
 
 
 class KnowledgeBase(Knowledge):
-    """Retrieves passages from a store.
+    """Retrieves passages from one store, by meaning and by words.
 
-    `store` is a store, or the path of a file for a `SqliteChunkStore`. `embedding` is the model that its chunks are
-    embedded with (default `StaticEmbeddingModel()`, for English). `name` and `description` tell models what it holds.
+        query --embed--> nearest  --+
+              ---------> matching --+--> fuse --> threshold --> rerank --> limit, with a window --> Passages
 
-    Each search finds `pool` times as many chunks as passages are asked for, at least 50. `vector_weight` is what the
-    search by meaning counts for in hybrid search, from 0 to 1, and the words for the rest: 0.6, or with a
-    `StaticEmbeddingModel` 0.4 (0.1 for a query in another script than the Latin one). `reranker` orders the best of
-    them, `pool` for each passage, at least 20; if it fails, the order stays, and its error is among the problems of
-    the result. `window` chunks before and after a hit are in the text of its passage. `timeout` are the seconds of one
-    retrieval.
+    | option | |
+    |---|---|
+    | `store` | a store, or the path of a file for a `SqliteChunkStore` |
+    | `embedding` | the model of its vectors (default `StaticEmbeddingModel()`, for English) |
+    | `name`, `description` | tell models what it holds |
+    | `search` | "hybrid", "vector" or "keyword" |
+    | `vector_weight` | what meaning counts for in hybrid search, 0 to 1; the words count for the rest |
+    | `pool` | each search finds so many times as many chunks as passages are asked for, at least 50 |
+    | `reranker` | orders the best of them, `pool` for each passage, at least 20; if it fails, the order stays |
+    | `window` | so many chunks before and after a hit are in the text of its passage; hits that touch are one |
+    | `timeout` | the seconds of one retrieval |
+
+    A `score` is between 0 and 1 and orders the passages of one retrieval:
+
+    - "hybrid": the similarity, between the least and the best of those found, and the relevance, as a part of the best
+      one, in the proportion `vector_weight`. That is 0.6; with a `StaticEmbeddingModel` 0.4, or 0.1 for a query in
+      another script than the Latin one.
+    - "vector": the cosine similarity to the query, 0 if that is negative.
+    - "keyword": the relevance by words, as a part of the best one.
+    - With a reranker it is the reranker's.
+
+    A base keeps the embedding model that it was begun with: another one is a `KnowledgeFormatError`. A `threshold`
+    depends on the model (0.7 to 1 for nearly everything with E5, much less with the static one): try it before you set
+    it.
     """
 
     def __init__(

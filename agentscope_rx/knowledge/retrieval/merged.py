@@ -1,23 +1,4 @@
-"""`MergedKnowledge`: several knowledge bases that are asked as one.
-
-    query --> base a --> a1 a2 a3 --+
-          --> base b --> b1 b2    --+--> without copies --> joined by place --> first `limit`
-          --> base c --X  (reported)
-
-How they are joined depends on what can be compared:
-
-| the bases                                      | their passages are ordered by                                      |
-|------------------------------------------------|--------------------------------------------------------------------|
-| have one reranker                              | its scores                                                         |
-| search both ways, with one embedding model     | score and similarity, equally: a base that has nothing on the      |
-|                                                | question has a best passage, too, but no similar one               |
-| search both ways, with different models        | score                                                              |
-| search by words                                | score                                                              |
-| search by meaning, with one model              | score, which is the similarity                                     |
-| all others                                     | place in their base (reciprocal rank fusion)                       |
-
-A reranker of the merged bases sees all passages, and orders them whatever the bases are.
-"""
+"""`MergedKnowledge`: several knowledge bases that are asked as one."""
 
 from __future__ import annotations
 
@@ -61,12 +42,24 @@ class _Answer:
 
 
 class MergedKnowledge(Knowledge):
-    """Asks its bases at once, at most `max_concurrency` of them, and joins what they give.
+    """Asks several bases at once, at most `max_concurrency` of them, and joins what they give. Their names must differ.
 
-    With `on_error="report"`, the error of a base is among the problems of the result (`problems_of`), and the others'
-    passages are given; if all fail, the retrieval fails with the error of the first one. With "fail", the first error
-    ends it. `timeout` are the seconds of each base. `reranker` orders the passages of all bases together. The names of
-    the bases must differ.
+        query --> base a --> a1 a2 a3 --+
+              --> base b --> b1 b2    --+--> without copies --> joined by place --> first `limit`
+              --> base c --X  (reported)
+
+    With `on_error="report"`, the error of a base is among the problems of the result (`problems_of`), and the others
+    answer; if all fail, the retrieval fails with the error of the first one. With "fail", the first error ends it.
+    `timeout` are the seconds of each base. `reranker` orders the passages of all bases together.
+
+    | the bases | their passages are ordered by |
+    |---|---|
+    | have one reranker | its scores |
+    | search both ways, with one embedding model | score and similarity, equally |
+    | search both ways, with different models | score |
+    | search by words | score |
+    | search by meaning, with one model | score, which is the similarity |
+    | all others | place in their base (reciprocal rank fusion) |
     """
 
     def __init__(

@@ -49,7 +49,14 @@ def rerank(
 ) -> Callable[[Observable[tuple[Passage, ...]]], Flow[tuple[Passage, ...]]]:
     """Orders passages by the scores of the reranker, and gives the first `limit`. Equal ones keep their order.
 
-    `rank_score` of a passage is what the reranker gave, `score` the same from 0 to 1.
+        passages       a 0.9   b 0.8   c 0.7
+        scores            0.1     0.9     0.5
+        rerank         b 0.9   c 0.5   a 0.1
+
+        found = base.retrieve(question, 20).pipe(rerank(ModelReranker(model), question, limit=5))
+
+    `rank_score` of a passage is what the reranker gave, `score` the same from 0 to 1. If the reranker fails, the
+    passages keep their order.
 
     Signals: a `Passages` for each tuple of the source; its errors; with `on_error="fail"` those of the reranker.
     Cancels: the source, or the request of the reranker.

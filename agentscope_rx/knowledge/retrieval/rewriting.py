@@ -57,12 +57,20 @@ class Rewritten:
 
 
 class QueryRewriter:
-    """Asks a model for search queries: 1 to `max_queries`.
+    """Has a model write 1 to `max_queries` search queries of a question and the conversation before it.
 
-    The model reads the last `max_messages` messages of the conversation with text, each with at most `max_chars`
-    characters. `language` is that of the documents, such as "English"; queries are in the language of the question
-    without it. `timeout` are the seconds for all of it. `clock` gives the date, the system's by default. Options and
-    state of the model stay as they are, so agents can share it.
+        "How much is the zoo?" ... "And in winter, and is there a train?"
+            --> "ticket price of the zoo in winter", "train to the zoo in winter"
+
+    | option | |
+    |---|---|
+    | `max_messages`, `max_chars` | the model reads so many of the last messages, each with at most so many characters |
+    | `language` | of the documents, such as "English"; without it, queries are in that of the question |
+    | `timeout` | the seconds for all of it |
+    | `clock` | gives the date, the system's by default |
+
+    If the model fails, is late, or gives no usable answer, the query is the question as it is, and `error_text` says
+    why. Options and state of the model stay as they are, so agents can share it.
     """
 
     def __init__(

@@ -23,9 +23,13 @@ from agentscope_rx.reactive import ENGINE_WORKERS, Flow, just, on_worker
 
 
 class WordVectorReranker(Reranker):
-    """Joins the score that a passage has with how well it covers the question; that counts for `weight`, 0 to 1.
+    """Joins the score of a passage with how well its words cover the question, by static word vectors in this process.
 
-    The first `max_chars` characters of a passage are read.
+        question    cheap    hotels    Rome             each word meets the nearest word of the passage
+        passage     inexpensive   hotel   in  Rome      0.7       0.9       1.0     weighted by the vectors' lengths
+
+    It is for English, and needs the extra `embeddings`. The cover counts for `weight`, 0 to 1. The first `max_chars`
+    characters of a passage are read; 40 passages take 20 to 50 ms.
     """
 
     def __init__(self, weight: float = 0.2, *, dimensions: Dimensions = 256, max_chars: int = 4_000) -> None:

@@ -54,7 +54,7 @@ class _Kept:
 
 
 class InMemoryChunkStore(ChunkStore):
-    """Keeps chunks in this process."""
+    """Keeps chunks in this process, for tests and small collections: a search looks at every chunk."""
 
     def __init__(self) -> None:
         self._lock = new_lock()

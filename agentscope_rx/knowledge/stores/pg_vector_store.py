@@ -29,11 +29,12 @@ COLLECTION = "knowledge"
 
 
 class PgVectorChunkStore(ChunkStore):
-    """Keeps chunks in a PostgreSQL database: `PgVectorChunkStore("postgresql://user:password@host/database")`.
+    """Keeps chunks in PostgreSQL with pgvector: `PgVectorChunkStore("postgresql://user:password@host/database")`.
 
     The tables, whose names begin with `collection`, are made at the first use, and the extension `vector` if the user
     may. A search compares with each vector and is exact; with `index="hnsw"` it takes less time, and misses some. Each
-    operation ends within `timeout` seconds, at worst with an error; a put has 10 ms more for each chunk.
+    operation ends within `timeout` seconds, at worst with an error; a put has 10 ms more for each chunk. Extra
+    `pgvector`.
     """
 
     def __init__(

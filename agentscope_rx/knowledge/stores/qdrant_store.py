@@ -42,11 +42,12 @@ _PAGE = 256
 
 
 class QdrantChunkStore(ChunkStore):
-    """Keeps chunks in Qdrant: `QdrantChunkStore("http://localhost:6333")`.
+    """Keeps chunks in Qdrant: `QdrantChunkStore("http://localhost:6333")`. Extra `qdrant`.
 
     The place is the URL of a server, the path of a folder or ":memory:" (Qdrant's local mode, for one process and some
-    thousand chunks), or a function that makes the client, which is closed by `close`. A search compares with each
-    vector and is exact; with `index="hnsw"` it takes less time, and misses some.
+    thousand chunks), or a function that makes the client, which `close` closes. A search compares with each vector and
+    is exact; with `index="hnsw"` it takes less time, and misses some. The laws are not promised for a cluster with
+    replicas.
     """
 
     def __init__(

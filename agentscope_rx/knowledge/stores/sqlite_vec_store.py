@@ -39,9 +39,10 @@ T = TypeVar("T")
 
 
 class SqliteVecChunkStore(ChunkStore):
-    """Keeps chunks in one SQLite file: `SqliteVecChunkStore("knowledge.db")`.
+    """Keeps chunks in one SQLite file: `SqliteVecChunkStore("knowledge.db")`. Extra `sqlite-vec`.
 
-    Searches are exact. Several processes can use the file at once; a put is one transaction.
+    Searches are exact and read the file, so they need little memory. Several processes can use the file at once; a put
+    is one transaction.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
