@@ -74,7 +74,7 @@ def test_ordinary_text_passes(text):
 
 
 def test_the_pages_of_the_documentation_pass():
-    for page in Path("docs").glob("*.md"):
+    for page in Path("docs").rglob("*.md"):
         found = [page.read_text()[span.start : span.end] for span in Secrets().find(page.read_text())]
         assert set(found) <= {"password"}, page
 
