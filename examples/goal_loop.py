@@ -1,7 +1,7 @@
 """A coder works until a test passes: the test is a real command, and what it prints is the feedback.
 
-Look at: `CommandCheck`. Not the model says when the work is done, but the command; its output goes back to the model,
-until it succeeds, or the rounds or the limits are used up.
+Look at: `CommandCheck`. The command decides when the work is done, not the model. Its output goes back to the model
+until it succeeds, or until the rounds or the limits are used up.
 
     python examples/goal_loop.py
     AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/goal_loop.py

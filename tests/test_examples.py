@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import runpy
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agentscope_rx.testing import run_virtual
 from tests.support.openai_server import OpenAIServer, openai_server
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -47,6 +49,39 @@ EXPECTED = {
         "reply:  It is sunny in Paris.",
         "stream: As sunny ",
         "stream: I think.",
+    ],
+    "model_wrappers.py": [
+        "   1.0 s  again, after: no route to host",
+        "   2.0 s  Friday 1: From the second model.",
+        "   2.0 s  again, after: Model scripted gave no first item within 2 s",
+        "   3.0 s  Friday 1: From the second attempt.",
+        "   3.0 s  Friday 2: Here it is.",
+        "   6.0 s  Friday 4: Here it is.",
+    ],
+    "tool_groups.py": [
+        "  offered: stock, reset_equipped_tools",
+        "  reset_equipped_tools: Active groups: wholesale.",
+        "  offered: stock, price, order, reset_equipped_tools",
+        "  price: one teapot: 12 EUR",
+        "Clerk: Yes, tomorrow.",
+    ],
+    "slow_reader.py": [
+        "WAIT: 8.0 s, 16 pieces, merged 0, dropped 0",
+        "COALESCE: 2.0 s, 4 pieces, merged 12, dropped 0",
+        "DROP_OLDEST: 3.0 s, 6 pieces, merged 0, dropped 10",
+    ],
+    "ending_runs.py": [
+        "  interrupted; then 'Where were we?'",
+        "  'Once ' is all that is read",
+        "  RunDeadlineError: The run of agent 'Teller' did not finish within 5 s",
+        "  the first: interrupted; the second: 'Where were we?'",
+        "  after ten seconds of patience: AgentShuttingDownError",
+    ],
+    "recorded_run.py": [
+        "recorded: 13 events",
+        "replayed: 'warm '",
+        "as a test: It is warm in Rome.",
+        "with another tool: RecordedMismatchError",
     ],
     "script.py": [
         "  delivery   311  The parcel of order 311 is a week late. Where is i",
@@ -416,6 +451,9 @@ def test_an_example_runs_with_a_model_behind_http(
 ):
     monkeypatch.setenv("AGENTSCOPE_RX_MODEL", "openai:test")
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    if "run_virtual(main())" in (EXAMPLES / name).read_text(encoding="utf-8"):
+        # its sleeps take no time here either: the clock follows the sockets only
+        monkeypatch.setattr(asyncio, "run", run_virtual)
     asked = len(server.requests)
     run(name)
     assert "Traceback" not in capfd.readouterr().err
