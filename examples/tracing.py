@@ -12,6 +12,7 @@ The model is scripted, because the first of two has to fail. Times are those of 
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
@@ -68,7 +69,7 @@ def team() -> ReActAgent:
 async def main() -> None:
     """One run under trace."""
     loop = asyncio.get_running_loop()
-    provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=line)))
+    provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stdout, formatter=line)))
     instrument(tracer_provider=provider, clock=lambda: int(loop.time() * 1e9))
     reply = await team().call("How is Oslo?")
     uninstrument()
