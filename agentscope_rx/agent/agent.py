@@ -379,7 +379,7 @@ class Agent(ClassHooks, SavingAgent):
 
     @property
     def discards_partial(self) -> bool:
-        """True if an answer that a shutdown has cut off is not remembered."""
+        """True if memory does not keep an answer that a shutdown has cut off."""
         return self.shutdown is not None and self.shutdown.partial == "discard"
 
     def pending_calls(self, *, memory: Memory | None = None) -> Flow[tuple[ToolUseBlock, ...]]:
@@ -429,7 +429,7 @@ class Agent(ClassHooks, SavingAgent):
         raise NotImplementedError
 
     def tidied(self, run: Run) -> Flow[Event]:
-        """Clean up memory at the end of every run, failed ones included, as hooks and marks ask for."""
+        """Clean up memory at the end of every run, also of a failed one: `Hook.revised`, and marks."""
         if not run.hooks.revising:
             return drop_transient(run) if run.memory.marked else empty()
         return concat(revise(run), defer(lambda: drop_transient(run) if run.memory.marked else empty()))

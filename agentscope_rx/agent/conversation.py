@@ -137,7 +137,7 @@ class Conversation:
 
     @property
     def id(self) -> str:
-        """The key of its session once it is bound to one; else an id that is made when it is first asked for."""
+        """The key of its session once it is bound to one; else an id of this process, made on first use."""
         if self.binding is not None:
             return self.binding.key
         if not self._id:
@@ -199,9 +199,9 @@ class Conversation:
         return Snapshot(self.pending or frozenset(), not self._others(run), self._admitted)
 
     def lost_in(self, history: Sequence[Msg], before: Snapshot) -> tuple[ToolUseBlock, ...]:
-        """The open calls of the agent's last message that no run has left pending: memory kept no result of theirs.
+        """The open calls of the agent's last message that no run has left pending: memory has lost their results.
 
-        If other runs were in progress since the snapshot this cannot be known, and none is given.
+        Empty if other runs were in progress since the snapshot, because their calls look the same.
         """
         known = self.pending
         if known is None or not before.alone or self._admitted != before.admitted:
@@ -296,7 +296,7 @@ class Conversation:
             return self._copies[-1]
 
     def items_of(self, history: Sequence[Msg]) -> SavedItems:
-        """The messages as items of a session entry. The items of messages that were saved before are used again."""
+        """The messages as items of a session entry. Messages that were saved before keep their items."""
         with self.lock:
             return self._saved_items.of(history)
 

@@ -201,7 +201,7 @@ class AgentTool(ChildTool):
     def messages_for(
         self, child: SubConversation, memory: Memory, arguments: Mapping[str, object], context: ToolContext
     ) -> str | Flow[Sequence[Msg]]:
-        """What the agent is called with, if it begins now: a message of the user, or several messages."""
+        """The input of the agent's run, if it begins now: a message of the user, or several messages."""
         return cast("str", arguments["message"])
 
     def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
