@@ -58,10 +58,12 @@ def subtask_markdown(subtask: SubTask, *, detailed: bool = False) -> str:
 def todos_markdown(todos: Iterable[Todo]) -> str:
     """The list as Markdown, a line for each todo.
 
-        - [ ] a todo
-        - [ ] [WIP] one in progress
-        - [x] one that is done
-        - [ ] [Abandoned] one given up
+    | state         | line                         |
+    |---------------|------------------------------|
+    | `todo`        | `- [ ] a todo`               |
+    | `in_progress` | `- [ ] [WIP] a todo`         |
+    | `done`        | `- [x] a todo`               |
+    | `abandoned`   | `- [ ] [Abandoned] a todo`   |
     """
     return "\n".join(_BOXES[todo.state] + _line(todo.content) for todo in todos)
 
