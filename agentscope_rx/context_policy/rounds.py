@@ -20,8 +20,9 @@ from agentscope_rx.messages import Msg, MsgRole
 class Round:
     """Messages of the memory, in order, between which no call is separated from its results.
 
-    question | answer . call  result  result | answer . call  result | question | answer
-    a round    a round                         a round                 a round    a round
+    For example, five rounds:
+
+        question | answer . call  result  result | answer . call  result | question | answer
     """
 
     messages: tuple[Msg, ...]

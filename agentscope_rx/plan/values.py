@@ -1,7 +1,9 @@
 """`Plan`, `SubTask`, `Todo`: frozen values with a JSON form that loses nothing.
 
-    plan = Plan("Move to Oslo", subtasks=(SubTask("Find a flat"), SubTask("Book a van")))
-    Plan.from_dict(plan.to_dict()) == plan
+    A plan survives its JSON:
+
+        plan = Plan("Move to Oslo", subtasks=(SubTask("Find a flat"), SubTask("Book a van")))
+        Plan.from_dict(plan.to_dict()) == plan
 
 The states of a subtask:
 
@@ -78,9 +80,11 @@ class _Json:
 class SubTask(_Json):
     """A step of a plan. Times are in seconds since the epoch; `outcome` is what was achieved.
 
-    todo --> in_progress --> done            a person or the model may set each of them back, within the rules
-      |           |
-      +-----------+-------> abandoned
+    A person or the model may set each state back, within the rules:
+
+        todo --> in_progress --> done
+          |           |
+          +-----------+-------> abandoned
     """
 
     name: str

@@ -33,8 +33,10 @@ def run_around(node: Node) -> RunNode:
 class Clocks:
     """The times of events. In one outermost run they never go back: where the clock was set back, the rest is shifted.
 
-    recorded    10  11  12   5   6   7
-    time        10  11  12  12  13  14
+    For example:
+
+        recorded    10  11  12   5   6   7
+        time        10  11  12  12  13  14
     """
 
     def __init__(self) -> None:
