@@ -61,7 +61,7 @@ class UserQuestion:
 
     @classmethod
     def of(cls, pending: ToolUseBlock | ToolResultBlock) -> UserQuestion:
-        """The question of a pending call, or of its placeholder; `InvalidInputError` if it asks none."""
+        """The question of a pending call, or of its placeholder; `InvalidInputError` if the call has no question."""
         stored: object = pending.input if isinstance(pending, ToolUseBlock) else pending.metadata.get(QUESTION)
         if isinstance(stored, Mapping):
             given = cast("Mapping[str, object]", stored)
@@ -81,7 +81,7 @@ class UserQuestion:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """The question as plain JSON, as a placeholder's metadata has it."""
+        """The question as plain JSON, in the form of a placeholder's metadata."""
         return {
             QUESTION: self.text,
             "options": list(self.options),
@@ -103,7 +103,7 @@ class UserQuestion:
         return ""
 
     def check(self, answer: str | Sequence[str]) -> tuple[str, ...]:
-        """The answers as the options are spelled; `InvalidInputError` if they do not answer the question."""
+        """The answers in the spelling of the options; `InvalidInputError` if they do not answer the question."""
         given = list(answer) if _is_list(answer) else [answer]
         if not self.multiple and len(given) != 1:
             raise InvalidInputError(f"{self._asked()} takes one answer, not {len(given)}.")
@@ -112,14 +112,14 @@ class UserQuestion:
         return tuple(dict.fromkeys(map(self._checked, given)))
 
     def answer(self, answer: str | Sequence[str]) -> Msg:
-        """The message that answers the question, for `agent.call`; `InvalidInputError` as `check`."""
+        """The message that answers the question, for `agent.call`; `InvalidInputError` like `check`."""
         found = self.check(answer)
         value: object = list(found) if self.multiple else found[0]
         result = ToolResultBlock(self.call_id, self.tool, (TextBlock("\n".join(found)),), metadata={"answer": value})
         return Msg.tool(result)
 
     def decline(self, reason: str = "") -> Msg:
-        """The message that leaves the question without an answer: a result of kind `rejected`."""
+        """The message that declines to answer: a result of kind `rejected`."""
         text = f"The user did not answer. {reason}".strip()
         call = ToolUseBlock(self.call_id, self.tool)
         return Msg.tool(ToolResultBlock.error(call, ToolResultKind.REJECTED, text))

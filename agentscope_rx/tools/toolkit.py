@@ -427,7 +427,7 @@ class Toolkit:
         config: ExecutionConfig | None = None,
         context: ToolContext | None = None,
     ) -> Flow[ToolEvent]:
-        """Run a batch, at most `max_concurrency` calls at once, each with a copy of `context` with its own call.
+        """Run a batch, at most `max_concurrency` calls at once. Each gets a copy of `context` for its own call.
 
         Signals: the progress of all calls as it comes; the results in call order; completion. A failing tool does not
         affect the others, except with `on_failure="cancel_siblings"`.

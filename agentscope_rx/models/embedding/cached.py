@@ -38,7 +38,7 @@ class CachedEmbeddingModel(EmbeddingModel):
 
     @property
     def distinguishes_roles(self) -> bool:
-        """As the inner model."""
+        """True if the inner model distinguishes queries from documents."""
         return self.model.distinguishes_roles
 
     def embed(
