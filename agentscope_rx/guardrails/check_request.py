@@ -34,7 +34,7 @@ class CheckRequest(HasSource):
     is_last: bool = True
 
     def with_content(self, content: Content) -> CheckRequest:
-        """The same question about this content."""
+        """Returns a copy of the request with this content."""
         if self.kind == "tool_call" and self.call is not None:
             return request_of_call(changed_call(self.call, content), self.source)
         text = str(content)

@@ -250,14 +250,14 @@ class GuardrailsHook(Hook):
         return self._tools.before_call(event)
 
     def on_post_acting(self, event: Event) -> None:
-        """Forget the call; fail the run, if its result was stopped and is to fail it."""
+        """Forget the call; fail the run if its result was stopped and stops are errors."""
         assert isinstance(event, PostActingEvent)
         self._tools.after_call(event)
 
     # --- compactions --------------------------------------------------------------------------------------------------
 
     def held(self, source: EventSource) -> Sequence[str]:
-        """Input that is not judged yet, and what was refused until its notice is there: no summary has any of it."""
+        """The messages that no summary may contain: input that is not judged, or refused and not yet replaced."""
         state = self._core.part.get(source)
         return (*self._answers.ids_in(state.unjudged), *state.refused)
 

@@ -87,7 +87,7 @@ class PersonalData(TextGuardrail):
             raise MissingExtraError("python-stdnum", "guardrails") from error
 
     def find(self, text: str, before: str = "") -> Iterator[Span]:
-        """What there is in the text."""
+        """Returns what it finds in the text."""
         for finder in self._finders:
             yield from finder(text)
 

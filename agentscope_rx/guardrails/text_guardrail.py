@@ -24,7 +24,7 @@ INLINE = 8192
 
 
 class Span(NamedTuple):
-    """Something that was found: the characters from `start` to `end`, what it is, and what takes its place.
+    """A find in a text: the characters from `start` to `end`, a label, and what replaces them.
 
     `instead` is the check's `template` unless it is given.
     """
@@ -35,7 +35,7 @@ class Span(NamedTuple):
     instead: str | None = None
 
     def moved(self, by: int) -> Span:
-        """The span, so many characters later."""
+        """Returns the span moved by so many characters."""
         return self._replace(start=self.start + by, end=self.end + by) if by else self
 
 

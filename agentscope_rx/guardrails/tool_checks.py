@@ -113,7 +113,7 @@ class ToolChecks:
         return _with_findings(stopped, outcome.findings)
 
     def after_call(self, event: PostActingEvent) -> None:
-        """Forget the call; fail the run, if its result was stopped and is to fail it."""
+        """Forget the call; fail the run if its result was stopped and stops are errors."""
         run = self._core.run(event.source)
         run.calls.pop(event.tool_use.id, None)
         if run.error is not None:

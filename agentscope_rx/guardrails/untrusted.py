@@ -152,13 +152,13 @@ class UntrustedResults(Hook):
     # --- what has come into the conversation --------------------------------------------------------------------------
 
     def on_pre_call(self, event: Event) -> None:
-        """The user speaks, or brings results."""
+        """Free the sensitive tools when the user speaks; note results that the caller brings."""
         assert isinstance(event, PreCallEvent)
         self._own_calls(event.source).update(call.id for call in event.pending)
         self._spoken(event.source, event.input)
 
     def on_input(self, event: Event) -> None:
-        """The user speaks."""
+        """Free the sensitive tools when the user speaks."""
         assert isinstance(event, InputEvent)
         self._spoken(event.source, event.input)
 
@@ -174,13 +174,13 @@ class UntrustedResults(Hook):
         self._own_calls(event.source).update(call.id for call in event.message.tool_calls)
 
     def on_post_acting(self, event: Event) -> None:
-        """A result comes into the conversation."""
+        """Note an untrusted result that comes into the conversation."""
         assert isinstance(event, PostActingEvent)
         self._own_calls(event.source).discard(event.tool_use.id)
         self._taint(event.source, (event.tool_use.name, *origins(event.result)))
 
     def on_retrieval(self, event: Event) -> None:
-        """Passages come into the requests of this call; those that a tool has found come with its result."""
+        """Note untrusted passages that come into the requests of this call."""
         assert isinstance(event, RetrievalEvent)
         if event.passages and not event.call_id:
             self._taint(event.source, (RETRIEVAL_TOOL,))
@@ -219,7 +219,7 @@ class UntrustedResults(Hook):
         return True if self.then == "approve" and self._is_held(self._part.get(source), call, tool) else None
 
     def for_sub_agents(self) -> Hook:
-        """The same hook: what binds the agent binds those that it calls."""
+        """Returns this hook: what binds the agent binds its sub-agents."""
         return self
 
     def _is_held(self, state: Taint, call: ToolUseBlock, tool: Tool | None) -> bool:

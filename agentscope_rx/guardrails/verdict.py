@@ -59,17 +59,17 @@ class Verdict:
 
     @classmethod
     def stop(cls, reason: str, reply: str | None = None) -> Verdict:
-        """It goes no further, for this reason. With `reply` the run ends with that text."""
+        """Stops what is judged, for this reason. With `reply` the run ends with that text."""
         return cls("stop", reason, None, reply)
 
     @classmethod
     def replace(cls, content: Content, reason: str = "") -> Verdict:
-        """This content takes its place: a text, or the arguments of a tool call."""
+        """Replaces what is judged: by a text, or by the arguments of a tool call."""
         return cls("replace", reason, content)
 
     @classmethod
     def warn(cls, text: str) -> Verdict:
-        """It goes on, and the text is reported."""
+        """Lets it pass, and reports the text."""
         return cls("warn", text)
 
 

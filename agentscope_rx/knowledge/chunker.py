@@ -14,7 +14,7 @@ class Chunker(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Its name with its options: a document is cut again if it has changed."""
+        """The chunker's name and options. A document is cut again when they change."""
 
     @abstractmethod
     def chunk(self, document: Document, sections: Flow[Section]) -> Flow[Chunk]:

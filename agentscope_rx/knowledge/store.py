@@ -14,7 +14,7 @@ from agentscope_rx.reactive import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexInfo:
-    """What the vectors of a store are made with: they cannot be compared with those of another model."""
+    """The embedding model of a store's vectors. Vectors of two models cannot be compared."""
 
     embedding: str
     dimensions: int
@@ -43,7 +43,7 @@ class ChunkStore(ABC):
 
     @abstractmethod
     def open(self, info: IndexInfo) -> Flow[IndexInfo]:
-        """Prepare the store for vectors of this kind; with nothing in it, it becomes one of these.
+        """Prepare the store for vectors of this kind; an empty store takes this kind.
 
         Signals: what the store has; `KnowledgeFormatError` if its vectors are of another model;
         `KnowledgeStorageError`.
@@ -71,7 +71,7 @@ class ChunkStore(ABC):
 
     @abstractmethod
     def documents(self, prefix: str = "") -> Flow[Indexed]:
-        """The documents whose ids begin so, in order of their ids, read as there is demand.
+        """The documents whose ids begin with `prefix`, in order of their ids, read as there is demand.
 
         Signals: documents, then completion; `KnowledgeStorageError`.
         Cancels: the rest.

@@ -12,7 +12,7 @@ from agentscope_rx.knowledge.document import Chunk, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A number, or a text by its order, from `least` to `most`."""
+    """Matches a number, or a text in alphabetical order, from `least` to `most`, both included."""
 
     least: float | str | None = None
     most: float | str | None = None
@@ -20,14 +20,14 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A text that begins so."""
+    """Matches a text that begins with this one."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Excluding:
-    """None of these values."""
+    """Matches everything but these values, and documents without the name."""
 
     values: Sequence[Scalar]
 

@@ -15,7 +15,7 @@ MAX_NAME = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryScope:
-    """Whose facts are meant: those of a user, of an agent, of a session. None is "of none".
+    """The owner of facts: a user, an agent, a session. None stands for "no user", "no agent", "no session".
 
     A fact is stored with the scope of its record. It is found in a scope with *the same* user (no user finds the facts
     of another one, or of none), and, if it was stored for an agent or a session, with the same agent and session.
@@ -62,7 +62,7 @@ NO_SCOPE = MemoryScope()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteSource:
-    """Where a note is from: the session's key, the run, its messages, the agent, and the time of the record."""
+    """The source of a note: the session's key, the run, its messages, the agent, and the time of the record."""
 
     session_key: str | None = None
     run_id: str | None = None
@@ -73,7 +73,7 @@ class NoteSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One thing that a long-term memory remembers. `score` orders the notes of one answer, best first.
+    """A note that a long-term memory has found. `score` orders the notes of one result, best first.
 
     Scores of different answers, or of different memories, cannot be compared. `updated` is the time of the newest
     version; `created` that of the first one.

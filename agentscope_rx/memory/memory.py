@@ -42,9 +42,9 @@ class Memory(ABC):
 
     @abstractmethod
     def get(self) -> Flow[Sequence[Msg]]:
-        """The conversation as the agent needs it, as a sequence that does not change later.
+        """Emits the conversation as a sequence that does not change later.
 
-        That is all of it, unless the memory says otherwise; `read` gives all of it in any case.
+        A memory may leave old messages out here; `read` always gives all of them.
 
         Signals: the sequence, then completion.
         Cancels: the read.
@@ -77,7 +77,7 @@ class Memory(ABC):
     # --- the whole ------------------------------------------------------------------------------------------------
 
     def read(self, *, mark: str | None = None, exclude_mark: str | None = None) -> Flow[Msg]:
-        """The whole conversation, message by message; with `mark` those that have it, without `exclude_mark`.
+        """Emits all messages, one by one: those that have `mark` and not `exclude_mark`, if given.
 
         Signals: the messages in order, as fast as there is demand; completion.
         Cancels: the read.
@@ -111,7 +111,7 @@ class Memory(ABC):
     def update_messages_mark(
         self, new_mark: str | None, old_mark: str | None = None, msg_ids: Collection[str] | None = None
     ) -> Flow[int]:
-        """Give messages the mark `new_mark` in the place of `old_mark`; None is no mark.
+        """Replaces the mark `old_mark` by `new_mark`; None stands for no mark.
 
         `msg_ids` selects the messages, else `old_mark` does; without both it is every message.
 

@@ -45,8 +45,9 @@ def window(
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """A view of the newest messages, of at most `max_tokens`. It does not count the system prompt and the tools of a
-    request.
+    """A view of the newest messages, of at most `max_tokens`.
+
+    The system prompt and the tools of a request are not counted.
 
     - fits: it has at most `max_tokens`; `PromptTooLongError` if what must be there has more
     - has what is needed: the last user message, the newest messages that belong together, calls without a result, the
@@ -78,17 +79,17 @@ class TokenWindow:
 
     @property
     def measure(self) -> Measure:
-        """The tokens of one message; the counts are kept."""
+        """Counts the tokens of one message; counts are cached."""
         counter = self.counter
         assert counter is not None
         return counter.message if isinstance(counter, TextCounter) else _counts_of(counter)
 
     def of(self, messages: Sequence[Msg], *, pending: Collection[str] = (), marked: bool = True) -> Sequence[Msg]:
-        """The view of these messages; see `window`."""
+        """Returns the view of these messages."""
         return self.of_view(view_of(messages) if marked else View(messages, system_head(messages)), pending=pending)
 
     def of_view(self, view: View, *, pending: Collection[str] = ()) -> Sequence[Msg]:
-        """The same for messages that marks and short forms were applied to already; its head is always there."""
+        """Like `of`, for messages whose marks and short forms are applied; the head of the view always stays."""
         assert self.counter is not None
         fixed = self.counter.count(())
         found = _Window(view, self.max_tokens - fixed, self.measure, self.keep, pending).view()

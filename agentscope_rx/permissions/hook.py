@@ -45,5 +45,5 @@ class PermissionsHook(Hook):
         return self.rules.approval(call, layered(tool, source.context, call.name))
 
     def for_sub_agents(self) -> Hook | None:
-        """The rules bound what sub-agents may do."""
+        """Returns this hook: its rules also hold in sub-agents."""
         return self

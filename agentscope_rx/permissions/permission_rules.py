@@ -164,8 +164,11 @@ class PermissionRules:
             self._kept = kept
 
     def check(self, toolkit: Toolkit, *others: str) -> None:
-        """`ConfigurationError` for a rule about a tool that is neither in the toolkit nor one of the `others`, or about
-        a path or a command of a tool that has none. `others` are names of tools of sub-agents."""
+        """Find rules that can never match: `ConfigurationError` names the first.
+
+        That is a rule about a tool that is neither in the toolkit nor one of the `others` (the tools of sub-agents), or
+        about a path or a command of a tool that has none.
+        """
         if not isinstance(toolkit, Toolkit):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"check takes a Toolkit, such as agent.toolkit, or Toolkit([...]) of tools, not {toolkit!r:.60}."
@@ -229,7 +232,7 @@ class PermissionRules:
         return Decision("ask", None, "No rule is about it.")
 
     def propose(self, call: ToolUseBlock, tool: Tool | None) -> tuple[PermissionRule, ...]:
-        """Rules that would allow this call and others like it, from narrow to wide; none if none may.
+        """Returns rules that would allow this call and others like it, from narrow to wide; perhaps none.
 
         For "always": the exact call; the file, or its folder; the command with its subcommand; the tool. None of them
         lets a model run arbitrary programs, and none is about more than a rule of `deny` leaves of its tool.

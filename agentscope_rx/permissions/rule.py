@@ -150,7 +150,7 @@ class PermissionRule:
         return self.tool
 
     def to_json(self) -> object:
-        """The text, if reading it gives this rule again, else a dict of the fields."""
+        """The rule as text, or as a dict of its fields if the text would not be read as the same rule."""
         text = str(self)
         try:
             same = type(self).parse(text) == self
@@ -172,11 +172,11 @@ class PermissionRule:
 
     @property
     def runs_any(self) -> str | None:
-        """The reason why an allow of this rule would let a model run any program; None if no reason is known."""
+        """Says why this rule in `allow` would let a model run any program; None if it would not, as far as known."""
         return None if self._command is None else self._command.runs_any
 
     def allows(self, subject: Subject) -> bool:
-        """True if the call is surely one of those that the rule is about."""
+        """True if the rule, in `allow`, certainly covers the call."""
         if not self.names((subject.name,)):
             return False
         if self._narrow is not None:
@@ -186,7 +186,7 @@ class PermissionRule:
         return self.arguments is None or self.arguments == subject.call.input
 
     def covers(self, subject: Subject) -> bool | None:
-        """True if the call may be one of those that the rule is about; None if it cannot be told."""
+        """True if the rule, in `ask` or `deny`, covers the call; None if that cannot be decided."""
         if not self.names(subject.names):
             return False
         if self._wide is not None:

@@ -93,7 +93,7 @@ class PlanNotebook(PlanningHook):
     # --- the plan of a conversation -----------------------------------------------------------------------------------
 
     def plan(self, where: Where = None) -> Plan | None:
-        """The plan that goes on in this conversation (`agent.conversation(memory)`), if any."""
+        """The current plan of this conversation (`agent.conversation(memory)`); None if there is none."""
         return self._part.get(where).current
 
     def historical_plans(self, where: Where = None) -> Flow[tuple[Plan, ...]]:
@@ -143,7 +143,7 @@ class PlanNotebook(PlanningHook):
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def act(self, context: ToolContext, change: Change) -> Flow[object]:
-        """A change by a tool.
+        """Change the plan on behalf of a tool.
 
         Signals: a `ToolNotice` with the event, if something has changed, and the text for the model; a `PlanError`,
         or the error of the storage.
@@ -190,7 +190,7 @@ class PlanNotebook(PlanningHook):
     # --- the hook -----------------------------------------------------------------------------------------------------
 
     def tools(self) -> tuple[Tool, ...]:
-        """The ten tools."""
+        """The ten tools of the notebook."""
         return self._tools.all
 
     def on_pre_reasoning(self, event: Event) -> Event | None:

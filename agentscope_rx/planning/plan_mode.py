@@ -129,7 +129,7 @@ class PlanMode(PlanningHook):
         return _REFUSED
 
     def for_sub_agents(self) -> Hook | None:
-        """The mode holds for the calls of sub-agents: they change nothing either, until this plan is approved."""
+        """Returns a hook for sub-agents, which refuses their calls until this plan is approved."""
         return _Inherited(self)
 
     def on_pre_reasoning(self, event: Event) -> Event | None:

@@ -126,7 +126,7 @@ class JsonSession(Session):
         return on_worker(look, ENGINE_WORKERS)
 
     def latest(self) -> Flow[str | None]:
-        """Emits the key of the session saved last, by the times of its files; None without one."""
+        """Emits the key of the session that was saved last, by the times of its files; None if there is none."""
 
         def look() -> str | None:
             with _our_errors(None, self.root):

@@ -40,7 +40,7 @@ class Skills:
     problems: tuple[SkillError, ...] = ()
 
     def near(self, name: str) -> tuple[str, ...]:
-        """Names that are like this one; all of them, if there are few."""
+        """Names of skills that resemble this one; all names, if there are few."""
         names = tuple(self.by_name)
         return names if len(names) <= 10 else tuple(get_close_matches(name[:100], names, 3, 0.5))
 

@@ -87,7 +87,7 @@ class FoundSkill:
 
 @dataclass(frozen=True, slots=True)
 class SkillScan:
-    """What one look at a source has found; `problems` are its skills that cannot be used."""
+    """The skills of a source at one moment; `problems` are those that cannot be used."""
 
     skills: tuple[FoundSkill, ...] = ()
     problems: tuple[SkillError, ...] = ()
@@ -112,7 +112,7 @@ class SkillSource(ABC):
 
     @abstractmethod
     def stamp(self) -> object:
-        """A value that is another one when the skills have changed: cheap, from the times and sizes of files."""
+        """A value that changes when the skills change; cheap, from the times and sizes of files."""
 
     @abstractmethod
     def scan(self) -> SkillScan:

@@ -148,7 +148,7 @@ class MemoryFilesHook(RecordingHook):
         return record.pipe(catch(self._reported), then(lambda: just(unchanged)))
 
     def maintain(self) -> Flow[None]:
-        """Distil what is new and archive what is old now, whatever the gap, as a job of a timer does.
+        """Distil new notes and archive old ones now, regardless of `min_gap`; for a scheduled job.
 
         Signals: one None; a `ModelError`, a `DistillationError`, a `WorkspaceError`, a `DeadlineError`.
         Cancels: the model call; a file is replaced whole or not at all.

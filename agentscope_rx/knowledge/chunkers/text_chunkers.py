@@ -123,7 +123,7 @@ class TextChunker(Chunker):
 
 
 class TokenChunker(TextChunker):
-    """As many whole words as fit, whatever the document looks like."""
+    """Cuts between words: as many as fit, regardless of the structure."""
 
     def __init__(
         self, size: int = SIZE, overlap: int = OVERLAP, *, count: Callable[[str], int] = estimated_tokens
@@ -135,7 +135,7 @@ class TokenChunker(TextChunker):
 
 
 class SentenceChunker(TextChunker):
-    """As many whole sentences as fit; a longer one is divided. The overlap is whole sentences, or nothing.
+    """Cuts between sentences: as many as fit; a longer one is divided. The overlap is whole sentences, or nothing.
 
     It knows the marks of European, Indian, Arabic, Chinese and Japanese texts, and common abbreviations.
     """
@@ -150,7 +150,7 @@ class SentenceChunker(TextChunker):
 
 
 class HeadingChunker(TextChunker):
-    """By the structure that the reader has found: a chunk is below one heading.
+    """Cuts by the structure that the reader has found: a chunk stays below one heading.
 
     Text ends between paragraphs or else sentences, a table between rows, code between definitions. If there are less
     than `smallest` tokens (an eighth of `size`) between a heading and the first one beneath it, they are one chunk.
@@ -179,7 +179,7 @@ class HeadingChunker(TextChunker):
 
 
 class CodeChunker(TextChunker):
-    """Source code in any language that is indented: whole definitions, as many as fit, and parts of longer ones.
+    """Cuts source code of any indented language: whole definitions, as many as fit, and parts of longer ones.
 
     The lines that begin the enclosing classes and functions are added to the headings of a chunk.
     """

@@ -22,7 +22,7 @@ STEP: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexProgress:
-    """How far indexing has come.
+    """The progress of indexing; the last one is the report.
 
     `found` documents are either `done` (new or changed, and stored), `unchanged`, `failed` or still to come. `empty`
     ones are done, but have no text. `skipped` files have no reader. `errors` are the first of those that have failed.
@@ -50,7 +50,7 @@ class IndexProgress:
     errors: tuple[DocumentError, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
-        """Plain JSON; errors as `{"document": ..., "error": ...}`."""
+        """Returns it as plain JSON; errors as `{"document": ..., "error": ...}`."""
         every: dict[str, object] = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("elapsed", "rate", "time_left"):
             value = every[name]

@@ -53,7 +53,7 @@ class ImageReader(Reader):
         return f"ImageReader({self.describe.model_name if self.describe is not None else ''})"
 
     def read(self, source: DocumentSource) -> Flow[Section]:
-        """The picture is read on a worker thread, and shown to the model.
+        """Read the picture on a worker thread, and let the model describe it.
 
         Signals: one section; a `DocumentError`; an error of the model; `DamagedDocumentError` if it writes nothing.
         Cancels: the model's answer.

@@ -26,7 +26,7 @@ _HIDDEN = "?"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process; `start` tells it from a later one with the same id."""
+    """A process. Its `start` time distinguishes it from a later process with the same id."""
 
     host: str
     boot: str | None
@@ -51,7 +51,7 @@ class Machine:
         return self._process
 
     def has_ended(self, process: Process) -> bool:
-        """True if it is certain that the process has ended: ids of another namespace say nothing."""
+        """True if the process has certainly ended; False for process ids of another namespace."""
         own = self.process()
         if own.boot is None or own.space is None or (process.boot, process.space) != (own.boot, own.space):
             return False

@@ -78,7 +78,7 @@ class LeasePolicy:
 
     @classmethod
     def of(cls, lease: LeasePolicy | WhenHeld) -> LeasePolicy:
-        """The policy, also from its `when_held` alone."""
+        """Returns the policy, or makes one from its `when_held` alone."""
         return lease if isinstance(lease, LeasePolicy) else cls(lease)
 
 

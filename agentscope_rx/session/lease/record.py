@@ -34,7 +34,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """The process that holds a lease, by one acquisition."""
+    """The process that holds a lease. Each acquisition has its own `id`."""
 
     id: str
     host: str
@@ -45,7 +45,7 @@ class LeaseHolder:
 
     @classmethod
     def of(cls, id: str, process: Process) -> LeaseHolder:
-        """This process, by the acquisition `id`."""
+        """This process as the holder, with this `id` of the acquisition."""
         return cls(id, **asdict(process))
 
     @property

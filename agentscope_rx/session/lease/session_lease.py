@@ -121,7 +121,7 @@ class SessionLease:
         return f"<SessionLease of {self.key!r}, {'held' if self.held else 'not held'}>"
 
     def after_fork(self) -> None:
-        """The parent holds it: this copy does not."""
+        """Called in a forked child, which does not hold the lease of its parent."""
         if self._held is not None:
             self._held = None
             self._record = None
@@ -216,11 +216,11 @@ class SessionLease:
     # --- the owner's saves ----------------------------------------------------------------------------------------
 
     def close_with_next_save(self) -> None:
-        """The next save of the owner takes `closing_values()` along, which free the lease."""
+        """Release the lease with the next save of the owner, which adds `closing_values()`."""
         self._closing = self.held
 
     def closing_values(self) -> dict[str, object]:
-        """The entry of the free lease, if the save that is about to be made shall release it; else nothing.
+        """The entry that releases the lease, for the save that comes now; empty if it does not release it.
 
         `LeaseLostError` if the lease was lost during this use of it.
         """
@@ -232,7 +232,7 @@ class SessionLease:
         return {LEASE: held.record.freed(self.policy.machine).to_json()}
 
     def saved(self, before: str | None, after: str | None, values: dict[str, object]) -> None:
-        """The owner has saved, with these `closing_values()`."""
+        """Note that the owner has saved with these `closing_values()`."""
         held = self._held
         if held is not None and values:
             self._stop(held)
@@ -244,7 +244,7 @@ class SessionLease:
         self._version = after
 
     def fence(self, saved: Saved) -> None:
-        """Refuse to repeat a save at another version, if that is another holder's.
+        """Refuse to repeat a save if another holder has changed the version.
 
         `LeaseLostError` if the lease was held by this object, else `ConversationLeasedError`.
         """
@@ -256,7 +256,7 @@ class SessionLease:
             check_free(self.key, record, self.policy)
 
     def leave(self) -> None:
-        """The use is over: an error of it does not concern the next one."""
+        """End this use of the lease, and forget its error."""
         self._error = None
         self._closing = False
 

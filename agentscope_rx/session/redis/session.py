@@ -31,8 +31,7 @@ _VERSION = re.compile(r"[0-9a-f]{32}")
 
 
 class RedisSession(Session):
-    """Keeps sessions in Redis 5 or newer, or Valkey: `RedisSession("redis://:password@host:6379/0")`, for several
-    machines.
+    """Keeps sessions in Redis 5 or newer, or Valkey: `RedisSession("redis://:password@host:6379/0")`.
 
     With `ttl` a session expires as a whole, so many seconds after it was last saved or loaded. `cluster=True` is for a
     Redis Cluster, of which the URL names a node. A save is one script, and is reported when Redis has it in memory:

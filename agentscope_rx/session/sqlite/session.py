@@ -115,7 +115,7 @@ class SqliteSession(Session):
         return self._look(None, Tables.keys, list[str])
 
     def latest(self) -> Flow[str | None]:
-        """Emits the key of the session saved last, by the clock of the writers; None without one."""
+        """Emits the key of the session that was saved last, by the writers' clocks; None if there is none."""
         return self._look(None, Tables.latest, lambda: None)
 
     def close(self) -> Flow[None]:
