@@ -59,17 +59,30 @@ def run(toolkit: Toolkit, command: str) -> ToolResultBlock:
 
 
 @pytest.mark.parametrize("how", KINDS)
-@pytest.mark.parametrize(
-    ("end", "count"), [("ends", 1), ("ends", 4), ("ends", 50), ("waits", 1), ("waits", 20), ("stubborn", 4)]
-)
+@pytest.mark.parametrize(("end", "count"), [("ends", 1), ("ends", 4), ("ends", 50), ("waits", 20)])
 def test_forks_end_with_the_command(tmp_path: Path, held: bool, marker: str, how: str, end: str, count: int) -> None:
-    """An end in peace, an end at the timeout, one by force; the result does not wait for what is left."""
+    """An end in peace, or at the timeout; the result does not wait for what is left."""
     timeout = 60.0 if end == "ends" else 1.0
     result = run(shell(tmp_path, held, timeout=timeout), f"{forking(tmp_path)} {how} {end} {count} {marker}")
     assert none_left(marker)
     # (twenty that do nothing but fork may keep it from saying so)
     assert "started" in result.text or (end, count) == ("waits", 20)
     assert result.kind is (None if end == "ends" else ToolResultKind.TIMEOUT)
+
+
+@pytest.mark.parametrize(("end", "count"), [("waits", 1), ("stubborn", 4)])
+def test_forks_end_at_the_timeout(tmp_path: Path, held: bool, marker: str, end: str, count: int) -> None:
+    """In peace, or by force. Of all kinds at once, because each of them has to wait."""
+    toolkit = shell(tmp_path, held, timeout=1.5)
+    commands = [f"{forking(tmp_path)} {how} {end} {count} {marker}" for how in KINDS]
+
+    async def main() -> list[ToolResultBlock]:
+        return await asyncio.gather(*(toolkit.call(use("run_command", command=each)) for each in commands))
+
+    results = asyncio.run(main())
+    assert none_left(marker)
+    assert all("started" in result.text for result in results)
+    assert [result.kind for result in results] == [ToolResultKind.TIMEOUT] * len(KINDS)
 
 
 @pytest.mark.parametrize("how", KINDS)
