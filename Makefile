@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint pytest docs docs-serve peers soak fuzz audit bench clean help
+.PHONY: run test lint lint-types lint-rest pytest docs docs-serve peers soak fuzz audit bench clean help
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
@@ -44,10 +44,16 @@ run: $(VENV)/.run
 
 QUESTION ?= Read examples/data/ferry.txt: what does a ticket cost?
 
+# Two at once: the types take one processor, and most of the time.
 lint: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest
+
+lint-types: $(VENV)/.dev
+	$(BIN)/basedpyright
+
+lint-rest: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright
 	@# of the environment whose Python comes first in PATH
 	PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes agentscope_rx --ignoreexternal > $(VENV)/.types || { cat $(VENV)/.types; exit 1; }
 	$(BIN)/lint-imports
