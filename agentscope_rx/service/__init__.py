@@ -1,11 +1,14 @@
 """Runs over HTTP, as server-sent events. Needs the extra `service` (Starlette).
 
-    app = create_app(agent, token="...")                                          # a whole application
+    app = create_app(agent, token="...")                 # a whole application
 
-    return sse_response(agent.stream(text))                                       # stops when its client leaves
-    return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))   # goes on without clients
-    return sse_response(runs.add(agent.start(text)))                              # begins without a client
-    return sse_response(runs.find(run_id), after=last_event_id(request))          # a client returns
+    # in a route of your own: it stops when its client leaves
+    return sse_response(agent.stream(text))
+    # it goes on without clients; or begins without one
+    return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))
+    return sse_response(runs.add(agent.start(text)))
+    # a client returns
+    return sse_response(runs.find(run_id), after=last_event_id(request))
 
 `RequestGuard` protects an application of your own; `create_app` has one.
 """

@@ -70,8 +70,9 @@ def _rows_of(command: argparse.ArgumentParser) -> list[tuple[str, str]]:
 
 
 def _spelled(action: argparse.Action) -> str:
-    named = action.metavar or ("|".join(action.choices) if action.choices else action.dest)
-    value = str(named) if action.nargs != 0 else ""
+    named = action.metavar or ("{" + ",".join(action.choices) + "}" if action.choices else action.dest)
+    # a bar cannot stand in the code of a table: GitHub needs a backslash before it, which the site shows
+    value = str(named).replace("|", " or ") if action.nargs != 0 else ""
     if not action.option_strings:
         return f"{value} ..." if action.nargs in ("*", "+") else value
     return ", ".join(action.option_strings) + (f" {value}" if value else "")
@@ -84,7 +85,7 @@ def _table(head: str, rows: list[tuple[str, str]]) -> str:
 
 
 def _escaped(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(name.replace("|", r"\|"), meaning.replace("|", r"\|")) for name, meaning in rows]
+    return [(name, meaning.replace("|", r"\|")) for name, meaning in rows]
 
 
 def main() -> None:
