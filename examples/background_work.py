@@ -1,7 +1,7 @@
 """A build takes long: it goes on in the background while the agent reads its output, and wakes the agent at its end.
 
 Look at: `BackgroundHook(after=0.12)`, the only thing that makes `build` a background job, and the two answers: one
-while it goes on, and one after "[build completed]", for which nobody has called the agent.
+while it goes on, and one after "[build completed]", which comes without a second call.
 
     python examples/background_work.py
     AGENTSCOPE_RX_MODEL=openai:gpt-5-mini python examples/background_work.py
