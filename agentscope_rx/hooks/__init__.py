@@ -1,5 +1,7 @@
 """Hooks: observe and change the events of a run, as objects, functions, operators, or methods of an agent."""
 
+from typing import TYPE_CHECKING
+
 from agentscope_rx.hooks.base import DROP, Hook, hook, hook_operator
 from agentscope_rx.hooks.class_hooks import ClassHooks
 from agentscope_rx.hooks.collection import Hooks
@@ -11,6 +13,13 @@ from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
 from agentscope_rx.hooks.shipped.runtime_state import RuntimeStateHook
 from agentscope_rx.hooks.wrapping.around_hook import AroundHook, around
 from agentscope_rx.hooks.wrapping.requests import CallRequest, ModelRequest, StageRequest, ToolRequest
+from agentscope_rx.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from agentscope_rx.hooks.shipped.tts import TTSHook
+
+_LAZY = {"TTSHook": "agentscope_rx.hooks.shipped.tts"}
+"""Few agents speak, and the models of speech take time to import."""
 
 __all__ = [
     "DROP",
@@ -28,8 +37,13 @@ __all__ = [
     "PendingToolRecovery",
     "RuntimeStateHook",
     "StageRequest",
+    "TTSHook",
     "ToolRequest",
     "around",
     "hook",
     "hook_operator",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return import_lazily(__name__, _LAZY, name)

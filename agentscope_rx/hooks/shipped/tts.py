@@ -57,6 +57,18 @@ class TTSHook(Hook):
     The next chunk waits for the awaitable or Observable that `play` returns; a plain function must not block. `words`
     turns a sentence into the text to speak; by default it removes Markdown. One hook is one voice: conversations that
     may run at the same time need one each.
+
+    The run never waits for the voice. If the voice is slower than the model, text waits, not sound. Sound is neither
+    part of the reply nor remembered.
+
+    | event | the voice |
+    |---|---|
+    | the run ends | goes on until all is spoken: `await hook.idle()`, in a script `hook.idle().run()` |
+    | the run is interrupted, or fails | stops at once, and drops the queue |
+    | an attempt of the model is discarded | stops, and speaks the new attempt |
+    | another call begins | stops, unless `barge_in=False` |
+    | the voice or `play` fails | is silent until the next call; `on_error(error)`, or `on_dropped`, gets the error |
+    | a run is disposed, which no hook observes | speaks the text that it has; `hook.stop()` silences it |
     """
 
     kinds: tuple[type[Event], ...] | None = (
