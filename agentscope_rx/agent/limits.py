@@ -35,9 +35,21 @@ class Price:
 class UsageLimits:
     """Limits of one call; None is no limit. Tokens are counted as the providers report them.
 
-    `cost` is in the currency of `prices`, a table by model name. `deadline` is in seconds from the beginning of the
-    call. `on_limit="error"` fails the call with `UsageLimitError` (or `RunDeadlineError`). With `"summary"` the model
-    writes a summary instead, by one more call, for which a deadline reserves `summary_reserve` seconds.
+    | limit | is checked | counts |
+    |---|---|---|
+    | `model_calls` | before each request | rounds and summaries, and failed ones that cost; not attempts |
+    | tokens, `cost` | before each request | usage; what a provider does not report costs nothing |
+    | `tool_calls` | before each batch, as a whole | calls that have begun; not attempts, nor calls that wait |
+    | `deadline` | all the time | seconds from the subscription, the wait for its turn included |
+
+    - **At a limit** `on_limit="error"` fails the call with `UsageLimitError` (or `RunDeadlineError`, after the
+      clean-up). With `"summary"` the model writes a summary instead, by one more call without tools, for which a
+      deadline reserves `summary_reserve` seconds. Calls that have not run get results that say so.
+    - **A finished answer is kept**, as are a stop and calls that wait, whatever they have cost.
+    - **Each call counts from zero**, also one that answers pending calls. Sub-agents count for the run that called
+      them.
+    - **Prices**: a table by model name, or a function of the name and the usage. A model that the table lacks is a
+      `ConfigurationError` before anything begins.
     """
 
     model_calls: int | None = None

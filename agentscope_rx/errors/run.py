@@ -77,7 +77,10 @@ class InboxFullError(AgentScopeError):
 
 
 class AgentShuttingDownError(AgentScopeError):
-    """The agent is shutting down. `run_id` was cut off, or None if a call was refused; `saved` names the session."""
+    """The agent is shutting down. `run_id` was cut off, or None if a call was refused; `saved` names the session.
+
+    `saved` is None if the conversation is not bound to a session: save it with `agent.save(session, key)`.
+    """
 
     retryable = True
 

@@ -24,7 +24,8 @@ class ChunkEvent(Event):
     """A part of a message while the model writes it. `delta` is the new part, `accumulated` the block so far.
 
     The delta of a tool call is a `ToolUseBlock` whose `raw` is the next part of its arguments' text. The chunks of one
-    message share its `message_id`. They are a preview: the message is the one in the stage's Post event.
+    message share its `message_id`. They are a preview: the message is the one in the stage's Post event. In a hook
+    `accumulated` has everything that the model has written of the block, in the stream everything that was shown.
     """
 
     iteration: int = 0

@@ -142,7 +142,11 @@ class ReasoningChunkEvent(ChunkEvent):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunkEvent(ChunkEvent):
-    """A part of the structured output; it follows the ReasoningChunk with the same delta."""
+    """A part of the structured output; it follows the ReasoningChunkEvent with the same delta, after that one's hooks.
+
+    So a hook redacts it there, by the ReasoningChunkEvent. Only hooks that name this kind get it:
+    `hook_operator(OutputChunkEvent, ops.sample(0.1))` shows a value ten times a second.
+    """
 
     type: ClassVar[str] = "output_chunk"
 
@@ -192,7 +196,8 @@ class PostReasoningEvent(Event):
     def goto_reasoning(self, messages: Msg | str | Sequence[Msg] = ()) -> Self:
         """A copy that asks the model again instead of acting or finishing. These messages are remembered before.
 
-        If the message has tool calls, the messages must hold a result for each.
+        If the message has tool calls, the messages must hold a result for each. Such a request may exceed `max_iters`,
+        at most that many times. A stop wins over it.
         """
         added = _messages(messages)
         answered = {result.id for message in added for result in message.tool_results}

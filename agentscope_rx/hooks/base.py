@@ -88,6 +88,9 @@ class Hook:
 
     An error of a hook fails the run, with a note that names the hook. A run uses the hooks that the agent had when it
     was subscribed to.
+
+    To redact, change both: the chunks, which are shown, and the Post event, which is remembered. `around("model", ...)`
+    changes both in one place.
     """
 
     priority: int = DEFAULT_PRIORITY
@@ -279,7 +282,8 @@ class Tracer(Hook):
     every item (usage and results among them), the end and disposal. The rules of `around` apply.
 
     A tracer that changes nothing has `probe_` methods instead. They cost less, need no checks, and choose the context
-    variables, such as a current span, that the part runs with:
+    variables, such as a current span, that the part runs with. `trace_process(tracer)` of
+    `agentscope_rx.hooks.process_wide` lets them see the runs of every agent:
 
         class Times(Tracer):
             def probe_tool(self, request):                   # also call, stage, attempt

@@ -132,6 +132,9 @@ IN_DOUBT: Final = "in_doubt"
 class ToolUseBlock:
     """A call requested by the model. `input` holds its arguments.
 
+    `id` is unique in a conversation: if a server numbers the calls of each answer from 0, or sends no id, the engine
+    gives one. So an approval or a result concerns exactly one call.
+
     `raw_input` is the model's own JSON of `input`, if the engine would write it differently. Formatters send it back
     while it is equal to `input`, so that the prompt stays the same byte for byte. Calls that differ in it only are
     equal.

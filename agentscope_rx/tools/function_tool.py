@@ -280,6 +280,19 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Fun
     | `in_doubt` | None | "ask", "run" or "fail" for a call that a crash has cut off; None: the agent's |
     | `background` | None | True, or seconds: after them the call goes on in the background |
 
+    Arguments are checked before the call; the model reads every problem. Some values are read though they are not quite
+    right, in every kind of tool and at every depth:
+
+    | the parameter takes | also read | refused |
+    |---|---|---|
+    | an integer | `"5"`, `"5.0"`, `5.0`: they are 5 | `true`, `5.5`, `"5.5"`, `"five"` |
+    | a number | `"5.5"`, `"1e3"` | `true`, `"nan"`, `"inf"`, `"five"` |
+    | a boolean | `"true"`, `"yes"`, `"on"`, `"1"`, `1` and their opposites | `2`, `"maybe"` |
+    | an optional value that is never null | null: it is left out | null for a required value |
+
+    A value that fits stays as it is. Fixed values (`enum`, `Literal`) are compared as they were sent. A strict type
+    stays strict: `Field(strict=True)`, or a model with `ConfigDict(strict=True)`.
+
     How a function runs:
 
     | function | runs | values |
@@ -326,6 +339,10 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Fun
     With `Toolkit(on_failure="cancel_siblings")` the first `failed`, `timeout`, `not_found` or `invalid_arguments` ends
     the other calls with results of kind `interrupted` that name it. Calls that are not `interruptible` run to their
     end. The run continues.
+
+    With `return_direct=True` all calls of the round run first. Several such results are one reply, in call order;
+    results of other tools are only remembered. If one of these calls fails or is rejected, the model reads the error.
+    If a call of the round waits, the run that answers it ends with the reply. A run with an `output` goes on.
 
     An error becomes a result with a `kind`: `not_found`, `invalid_arguments`, `timeout`, `failed`, `interrupted` or
     `rejected`. A failing tool does not fail its siblings or the run. Raise `ToolError("...")` for a text without the

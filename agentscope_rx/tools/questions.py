@@ -50,7 +50,13 @@ async def ask_user(
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """A question that waits for the user. `call_id` is the id of the call, `tool` the name of its tool."""
+    """A question that waits for the user. `call_id` is the id of the call, `tool` the name of its tool.
+
+    The run has ended with reason `TOOL_SUSPENDED`; the placeholder has the question in `metadata["question"]`, as data
+    for an interface. Give `answer(...)` to the next call: one of the options (case and spaces do not matter), own words
+    if `allow_free_text`, a list if `multiple`. `decline(reason)` tells the model that there is no answer.
+    `agent.call()` without input asks again. A result that you make by hand is not checked against the options.
+    """
 
     call_id: str
     text: str

@@ -75,13 +75,15 @@ class ReActAgent(ActingAgent):
       it, or in every round with `repeat_tool_choice=True`.
     - `model_execution_config`, `tool_execution_config`: timeouts and retries.
     - `max_iters` bounds the model rounds of one call; `limits` bound its tokens, cost, calls and time.
-    - `finish="tool"` also offers the model a tool for its answer (`generate_response`).
+    - `finish="tool"` also offers the model a tool for its answer (`generate_response`); plain text counts as its call.
+      With an `output` the fields of that stand beside `response`.
 
     **Tools**
 
     - `tools`: functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods. A `toolkit` replaces
       them; the agent uses a copy.
-    - `enable_meta_tool` gives the model the tool `reset_equipped_tools`, which activates groups of tools.
+    - `enable_meta_tool` gives the model the tool `reset_equipped_tools`, which activates and deactivates
+      groups of tools for this conversation.
     - `context_store`: searched for objects that the call's context does not have.
     - `interrupt_grace`: the seconds that interrupted async tools have for their clean-up.
     - `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved.

@@ -30,7 +30,19 @@ _LEAST = {"output": 100, "memory": 16 * MIB, "processes": 1, "file_size": 1}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one command may use, at most; None is no limit."""
+    """What one command may use, at most; None is no limit.
+
+    | limit | of | beyond it |
+    |---|---|---|
+    | `time` | the command, in seconds | all its processes are ended |
+    | `output` | the bytes that are kept | the middle is cut |
+    | `memory` | each process and all together, in bytes | an allocation fails; all are killed |
+    | `processes` | processes and threads together | all are killed |
+    | `file_size` | each file, in bytes | a write fails |
+    | `cpu` | each process, in seconds | it is killed |
+
+    `Backend.guarantees` says which of them hold.
+    """
 
     time: float = TIMEOUT
     output: int = MAX_OUTPUT
