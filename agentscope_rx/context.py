@@ -62,6 +62,10 @@ class ContextStore(Protocol):
 class InMemoryContextStore:
     """Objects in this process, found as in `RuntimeContext`: by subclass, too, and several matches are an error.
 
+        store = InMemoryContextStore(Database())                 # under its type
+        store.register("postgres://replica", "replica")          # under its type and a key
+        agent = ReActAgent("Friday", model, tools=[orders], context_store=store)
+
     `register(value, key, as_=T)` tells two values of a type apart. A run sees the objects that were registered when it
     began.
     """

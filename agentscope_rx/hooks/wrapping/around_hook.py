@@ -161,6 +161,9 @@ def around(
     - **A stage** completes when its source does, and nothing follows the PostCallEvent.
     - **A failed run** stays failed: the error may be replaced, not caught.
 
+    What an operator around a stage holds back delays the next stage, also of an interrupted run. `observe_only` hooks
+    have no operators. A sub-agent has operators of its own; its events pass those of the agent that has called it.
+
     An error of an operator fails the run; around a tool it becomes the call's result. One operator serves every flow of
     its kind, in all runs: make one with a state of its own, such as `ops.publish()`, in a function.
     """

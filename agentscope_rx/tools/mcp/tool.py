@@ -42,8 +42,9 @@ class McpTool(Tool):
     The schema stays as the server wrote it, and arguments are checked against it before anything is sent. Results are
     text, images, audio and embedded resources; structured content is in `result.metadata["structured"]`. `isError` is a
     result of kind `failed`. Addresses and file names from a server are text for the model; nothing reads them. Progress
-    becomes chunks of the call and resets its idle deadline. `hints` are the server's claims about the tool, from which
-    `read_only` and `idempotent` come: an untrusted server may claim anything.
+    becomes chunks of the call and resets its idle deadline. A call that is disposed of, interrupted or late is
+    cancelled at the server. Log messages go to the logger `agentscope_rx.mcp.<name>`. `hints` are the server's claims
+    about the tool, from which `read_only` and `idempotent` come: an untrusted server may claim anything.
     """
 
     def __init__(self, client: McpClient, listed: Listed) -> None:
