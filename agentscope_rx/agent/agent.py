@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 from uuid import uuid4
 
 from typing_extensions import Unpack
@@ -56,6 +56,12 @@ from agentscope_rx.reactive.unbegun import Unbegun
 from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 
 T = TypeVar("T")
+
+ELSEWHERE = {
+    **dict.fromkeys(("run", "run_sync", "arun", "invoke", "ainvoke", "reply"), "call"),
+    **dict.fromkeys(("run_stream", "run_streamed", "astream", "reply_stream"), "stream"),
+}
+"""What other libraries call the methods that begin a run."""
 
 
 class Agent(ClassHooks, SavingAgent):
@@ -110,6 +116,18 @@ class Agent(ClassHooks, SavingAgent):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Say how a run is begun here to those who know it by another library's name."""
+            if name not in ELSEWHERE:
+                return object.__getattribute__(self, name)  # with Python's own error, and of a property its own
+            ours = ELSEWHERE[name]
+            how = "read it with `async for`" if ours == "stream" else "await it, or run() it outside of a loop"
+            message = f"{type(self).__name__!r} object has no attribute {name!r}. Use {ours}(...) and {how}."
+            # with another `obj`, or Python adds "Did you mean: 'runs'?"
+            raise AttributeError(message, name=name, obj=None)
 
     # --- calls ---------------------------------------------------------------------------------------
 
