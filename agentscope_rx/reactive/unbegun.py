@@ -28,7 +28,8 @@ class Unbegun:
     def __del__(self) -> None:
         if not self.begun:
             warnings.warn_explicit(
-                f"{self._what} {self._name!r} was never begun: await it, run() it or subscribe to it.",
+                f"{self._what} {self._name!r} was never begun: "
+                "await it, run() it, subscribe to it or read it with `async for`.",
                 RuntimeWarning,
                 self._code.co_filename,
                 self._line(),

@@ -29,7 +29,7 @@ def warned() -> Iterator[list[warnings.WarningMessage]]:
 
 FORGOTTEN = {
     "call": (lambda it: it.call("hi"), "A call of agent 'Friday' was never begun: await it, run"),
-    "stream": (lambda it: it.stream("hi"), "A stream of agent 'Friday' was never begun"),
+    "stream": (lambda it: it.stream("hi"), "subscribe to it or read it with `async for`."),
     "piped": (lambda it: it.call("hi").pipe(ops.map(str)), "A call of agent"),
     "words": (lambda it: it.stream("hi").text(), "A stream of agent"),
     "one kind": (lambda it: it.stream("hi").of_type(ReasoningChunkEvent), "A stream of agent"),
