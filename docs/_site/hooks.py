@@ -72,6 +72,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links that leave `docs/` lead to the pages that stand for their files."""
     here = page.file.src_uri
+    if here in SOURCES and not here.endswith("index.md"):
+        page.meta["search"] = {"boost": 0.1}  # a program that uses a name comes after the page that explains it
     source = SOURCES.get(here, f"docs/{here}")
 
     def relinked(match: re.Match[str]) -> str:

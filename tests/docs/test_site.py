@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -106,3 +107,21 @@ def test_nothing_is_loaded_from_outside(site: Path):
 def test_tables_of_docstrings_are_whole(site: Path):
     pages = sorted(site.glob("reference/*.html"))
     assert [page.name for page in pages if "<p>|" in page.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.timeout(SECONDS)
+def test_the_search_works_from_a_folder(site: Path):
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert 'src="_site/iframe-worker.js"' in page
+    assert "IFrameWorker" in (site / "_site/iframe-worker.js").read_text(encoding="utf-8")
+    index = (site / "search/search_index.js").read_text(encoding="utf-8")
+    found = {each["location"]: each for each in json.loads(index.removeprefix("var __index = "))["docs"]}
+    assert "boost" not in found["guides/human-in-the-loop.html"]
+    assert found["examples/approval.py.html"]["boost"] < 1
+    assert "boost" not in found["examples/index.html"]
+
+
+@pytest.mark.timeout(SECONDS)
+def test_long_signatures_have_a_line_for_each_parameter(site: Path):
+    page = re.sub(r"<[^>]+>", "", (site / "reference/agent.html").read_text(encoding="utf-8"))
+    assert re.search(r"^ReActAgent\($", page, re.M)
