@@ -97,7 +97,9 @@ def parser() -> argparse.ArgumentParser:
         description="Print the JSON Schema (draft 2020-12) of an event, as ask --json and the service write them.",
     )
     completion = commands.add_parser(
-        "completion", help="print a completion script for a shell", description="Print a completion script for a shell."
+        "completion",
+        help="print a completion script for a shell",
+        description="Print a completion script for a shell. In Bash: source <(agentscope-rx completion bash)",
     )
     completion.add_argument("shell", choices=SHELLS, help="the shell")
     return whole
