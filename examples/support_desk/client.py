@@ -29,6 +29,7 @@ def service(user: str) -> httpx.Client:
 
 def follow(http: httpx.Client, path: str, body: Mapping[str, object]) -> None:
     """Print what the desk writes while it writes it, and what waits at the end."""
+    writing = False
     with connect_sse(http, "POST", path, json=dict(body)) as source:
         if source.response.is_error:
             source.response.read()
@@ -39,11 +40,18 @@ def follow(http: httpx.Client, path: str, body: Mapping[str, object]) -> None:
             # (a chunk with nothing but a count of tokens has no delta)
             delta: dict[str, str] = event.get("delta") or {}
             if sse.event == "reasoning_chunk" and delta.get("type") == "text":
-                print(f"  desk: {delta['text']}")
-            elif sse.event == "post_acting":
+                print("" if writing else "  desk: ", delta["text"], sep="", end="", flush=True)
+                writing = True
+                continue
+            if writing and sse.event in ("post_reasoning", "error"):
+                writing = False
+                print()
+            if sse.event == "post_acting":
                 print(f"  ({event['tool_use']['name']} is done)")
             elif sse.event == "post_call" and event["message"].get("generate_reason") == "approval_required":
                 print("  (waits for approval)")
+            elif sse.event == "error":
+                print(f"  ({event['error_text']})")
 
 
 def decide(http: httpx.Client, *, everything: bool) -> None:
@@ -55,7 +63,8 @@ def decide(http: httpx.Client, *, everything: bool) -> None:
             print(f"  approve {shown}? yes")
             reason = ""
         else:
-            reason = input(f"  approve {shown}?\n  (an empty line approves; else the reason not to) ")
+            print(f"  approve {shown}?")
+            reason = input("  (an empty line approves; else the reason not to) ")
         follow(http, f"/waiting/{call['user']}/{call['chat']}", {"refuse": reason or None})
     if not calls:
         print("  nothing waits")
@@ -74,4 +83,12 @@ def main(user: str, *words: str) -> None:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except httpx.HTTPStatusError as error:
+        sys.exit(f"error: {error.response.text}")
+    except httpx.TransportError as error:
+        sys.exit(f"error: no answer of a service at {ADDRESS}: {error}")
+    except (KeyboardInterrupt, EOFError):
+        # what was not decided still waits
+        sys.exit("\nstopped")

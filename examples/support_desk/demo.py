@@ -45,6 +45,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
         else:
             return
+    raise SystemExit("The service does not answer.")
 
 
 def client(port: int, *arguments: str) -> None:
@@ -72,4 +73,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("\nstopped")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"client.py has ended with status {error.returncode}; its own message is above.")

@@ -1,7 +1,8 @@
 """The agent of the desk: its tools, and which of their calls a person has to approve.
 
 Look at: `requires_approval=expensive`, which makes a call wait, and `ToolContext`, by which a tool knows for whom it
-works. The model cannot name another customer, because the name is no argument.
+works. The model cannot name another customer, because the name is no argument. `refund` pays an order once, even if a
+customer asks twice or a run is repeated.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def desk(folder: Path) -> ReActAgent:
         found = ORDERS.get(order)
         if found is None or found["customer"] != context.runtime.user_id:
             return f"This customer has no order {order}."
+        if order in paid_orders(paid):
+            return f"Order {order} was paid back before."
         with paid.open("a", encoding="utf-8") as file:
             print(json.dumps({"order": order, "to": found["customer"], "euros": found["price"]}), file=file)
         return f"{found['price']} euros are on their way."
@@ -67,6 +70,12 @@ def desk(folder: Path) -> ReActAgent:
     return ReActAgent(
         "Desk", model, prompt, tools=[find_order, refund], limits=UsageLimits(model_calls=10, deadline=120)
     )
+
+
+def paid_orders(file: Path) -> set[int]:
+    """The orders that were paid back."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return {json.loads(line)["order"] for line in lines}
 
 
 def clerk(request: ScriptedRequest) -> Reply:

@@ -7,7 +7,7 @@
 | POST /chat/{id} {"text"}                  | customer | the run as server-sent events; 409 while a refund waits    |
 | GET /chat/{id}                            | customer | what was said so far                                       |
 | GET /waiting                              | staff    | the calls of all conversations that wait for approval      |
-| POST /waiting/{user}/{id} {"refuse": ""}  | staff    | approves, or refuses for a reason; the run that goes on    |
+| POST /waiting/{user}/{id} {"refuse": ...} | staff    | null approves, a reason refuses; the run that goes on      |
 
 Look at: `ConversationPool`. One agent serves all conversations; each is loaded when it is needed and saved at the end
 of a run, so a refund that waits outlasts a restart. The user comes from the token, never from the request's body.
@@ -15,6 +15,7 @@ of a run, so a refund that waits outlasts a restart. The user comes from the tok
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import AsyncGenerator
@@ -32,7 +33,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agentscope_rx import Approve, ConversationPool, JsonSession, Msg, Reject
-from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.service import GuardOptions, RequestGuard, Runs, answer_error, sse_response
 
 TOKENS = {"token-of-ann": "ann", "token-of-bob": "bob", "token-of-staff": "staff"}
@@ -49,17 +50,30 @@ def user_of(request: Request, *, staff: bool = False) -> str:
     return user
 
 
+async def field(request: Request, name: str) -> str:
+    """A text of the JSON body, "" for null; 422 is the answer to another body."""
+    try:
+        value = json.loads(await request.body())[name]
+    except (ValueError, TypeError, KeyError):
+        value = ...
+    if value is not None and not isinstance(value, str):
+        raise HTTPException(422, f'Send JSON with a text: {{"{name}": "..."}}')
+    return value or ""
+
+
 def application(folder: Path) -> Starlette:
     """The service, with all that it keeps in this folder."""
     store = JsonSession(folder / "conversations")
-    pool = ConversationPool(desk(folder), store, max_kept=1000, max_idle=600)
+    # a second service on this folder waits for its turn
+    pool = ConversationPool(desk(folder), store, max_kept=1000, max_idle=600, lease="queue")
     runs = Runs(keep_seconds=60)
 
     async def say(request: Request) -> Response:
         user, chat = user_of(request), request.path_params["id"]
+        text = await field(request, "text")
         if await pool.pending_calls(user, chat):
             raise HTTPException(409, "A colleague is looking at your refund. We will write to you.")
-        events = pool.stream(user, chat, (await request.json())["text"])
+        events = pool.stream(user, chat, text)
         # a customer who closes the page finds the answer later
         return sse_response(runs.add(events, on_disconnect="continue"))
 
@@ -80,7 +94,7 @@ def application(folder: Path) -> Starlette:
     async def decide(request: Request) -> Response:
         user_of(request, staff=True)
         user, chat = request.path_params["user"], request.path_params["id"]
-        reason = (await request.json()).get("refuse")
+        reason = await field(request, "refuse")
         calls = await pool.pending_calls(user, chat)
         if not calls:
             raise HTTPException(404, "Nothing waits here.")
@@ -111,4 +125,8 @@ if __name__ == "__main__":
     place = Path(sys.argv[1] if len(sys.argv) > 1 else "desk-data")
     place.mkdir(parents=True, exist_ok=True)
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 8000
-    uvicorn.run(application(place), port=port, log_level="warning", timeout_graceful_shutdown=5)
+    try:
+        served = application(place)
+    except ConfigurationError as error:
+        sys.exit(f"error: {error}")
+    uvicorn.run(served, port=port, log_level="warning", timeout_graceful_shutdown=5)
