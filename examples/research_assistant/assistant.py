@@ -24,6 +24,7 @@ from pathlib import Path
 from quoter import quoter
 
 from agentscope_rx import ReActAgent
+from agentscope_rx.errors import AgentScopeError, InvalidInputError
 from agentscope_rx.events import CitationEvent, PostCallEvent, RetrievalEvent
 from agentscope_rx.knowledge import Indexer, KnowledgeBase, KnowledgeHook
 from agentscope_rx.messages import Citation
@@ -43,7 +44,7 @@ PROMPT = (
 
 
 async def index(folder: Path, base: KnowledgeBase) -> None:
-    """Read what is new or has changed, and tell how far it is."""
+    """Read what is new or has changed, and tell how far it is. `InvalidInputError` if there is no document."""
     told = 0
     async for progress in Indexer(base).folder(folder):
         if progress.phase == "indexing" and progress.done > told:
@@ -53,6 +54,8 @@ async def index(folder: Path, base: KnowledgeBase) -> None:
             print(f"  read: {progress.done}, unchanged: {progress.unchanged}, removed: {progress.removed}")
             for error in progress.errors:
                 print(f"  {error}")
+            if not progress.done + progress.unchanged:
+                raise InvalidInputError(f"{folder} has no document that can be read.")
 
 
 async def ask(agent: ReActAgent, question: str) -> None:
@@ -83,16 +86,18 @@ def asked() -> Iterable[str]:
             return
 
 
-async def research(folder: Path, store: Path, session: str | None, questions: Iterable[str]) -> None:
-    base = KnowledgeBase(store, name=folder.name)
-    print(f"indexing {folder.name}:")
-    await index(folder, base)
+def research(folder: Path, store: Path, session: str | None, questions: Iterable[str]) -> None:
+    base = KnowledgeBase(store, name=folder.resolve().name)
     # a model writes better queries from a conversation than its last question is; the rules do not
     knowledge = KnowledgeHook(base, mode="both", limit=3, rewrite=MODEL is not None)
     key = "research" if session else None
     agent = ReActAgent("Librarian", MODEL or quoter(), PROMPT, hooks=[knowledge], session=session, session_key=key)
-    for question in questions:
-        await ask(agent, question)
+    # a person types while no loop runs: there Ctrl-C is an ordinary KeyboardInterrupt
+    with asyncio.Runner() as runner:
+        print(f"indexing {base.name}:")
+        runner.run(index(folder, base))
+        for question in questions:
+            runner.run(ask(agent, question))
 
 
 def main() -> None:
@@ -109,8 +114,14 @@ def main() -> None:
         hidden = flags.folder / ".agentscope"
         place = Path(scratch) if flags.folder == DOCUMENTS else hidden
         place.mkdir(exist_ok=True)
-        asyncio.run(research(flags.folder, place / "knowledge.db", flags.session, questions))
+        research(flags.folder, place / "knowledge.db", flags.session, questions)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except AgentScopeError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        # the conversation is saved up to the last answer
+        sys.exit("\nstopped")

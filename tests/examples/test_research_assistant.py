@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,26 @@ def test_a_follow_up_goes_on_from_the_session(folder: Path, capfd: pytest.Captur
     second = lines(folder, capfd, "And when is honey taken?")
     assert any("the model looks for 'Where do the hives stand? And when is honey taken?'" in line for line in second)
     assert "  The honey is taken in August. [1]" in second
+
+
+def test_a_folder_without_documents_and_a_wrong_model_end_it_with_a_line(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(SystemExit, match=r"error: .*empty has no document that can be read"):
+        run("research_assistant/assistant.py", "--folder", str(empty), "Why?")
+    monkeypatch.setenv("AGENTSCOPE_RX_MODEL", "nonsense")
+    with pytest.raises(SystemExit, match="error: A model is named provider:name"):
+        run("research_assistant/assistant.py", "--folder", str(folder), "Why?")
+
+
+def test_ctrl_c_at_the_prompt_ends_it_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def typed(prompt: str) -> str:
+        # as the terminal does: in the main thread, while it waits for a line
+        signal.raise_signal(signal.SIGINT)
+        return "Is this asked?"
+
+    monkeypatch.setattr("builtins.input", typed)
+    with pytest.raises(SystemExit, match="stopped"):
+        run("research_assistant/assistant.py", "--folder", str(folder))
