@@ -42,9 +42,7 @@ def main(file: Path) -> None:
     model = os.environ.get("AGENTSCOPE_RX_MODEL") or SCRIPT
     for line in file.read_text(encoding="utf-8").splitlines():
         # an agent for each line, because the lines have nothing to do with each other
-        clerk = ReActAgent(
-            "Clerk", model, "You sort messages to a shop.", limits=UsageLimits(model_calls=5, deadline=60)
-        )
+        clerk = ReActAgent("Clerk", model, "You sort messages to a shop.", limits=LIMITS)
         ticket = clerk.call(line, output=Ticket).run().structured(Ticket)
         print(f"{'!' if ticket.urgent else ' '} {ticket.topic:9} {ticket.order or '-':>4}  {line[:50]}")
 

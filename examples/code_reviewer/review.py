@@ -118,7 +118,7 @@ class Lanes:
             self.print(lane, f"{event.message.text} ({event.message.generate_reason})")
 
     def print(self, lane: str, text: str) -> None:
-        print(f"  {lane:14} {' '.join(text.split())[:100]}", file=self.out, flush=True)
+        print(f"  {lane:14} {' '.join(text.split())}", file=self.out, flush=True)
 
 
 async def follow(run: RunHandle, lanes: Lanes) -> bool:
@@ -165,6 +165,8 @@ def main() -> None:
     parser.add_argument("--diff", metavar="REVISION", help="review what differs from this revision")
     parser.add_argument("--json", action="store_true", help="print findings as JSON lines; the rest goes to stderr")
     flags = parser.parse_args()
+    if not flags.folder.is_dir():
+        sys.exit(f"{flags.folder} is no folder.")
     sources = Sources.of_diff(flags.diff, flags.folder) if flags.diff else Sources.of_folder(flags.folder)
     if not sources.texts:
         sys.exit("There is nothing to review.")
@@ -181,4 +183,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except AgentScopeError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nstopped")

@@ -26,15 +26,44 @@ def test_a_diff_has_the_changed_files_only(tmp_path: Path, capfd: pytest.Capture
         subprocess.run(["git", "-C", tmp_path, *name, *arguments], check=True, capture_output=True, timeout=60)
 
     (tmp_path / "old.py").write_text("try:\n    x = 1\nexcept:\n    x = 2\n")
-    (tmp_path / "new.py").write_text("x = 1\n")
+    # (a name that git would quote, and a form feed, which begins no line)
+    (tmp_path / "né.py").write_bytes(b"x = 1\x0c # \xe9\n")
     git("init")
     git("add", ".")
     git("commit", "-m", "first")
-    (tmp_path / "new.py").write_text("x = 1\ny = sum([x]) / len([x])\n")
+    (tmp_path / "né.py").write_bytes(b"x = 1\x0c # \xe9\ny = sum([x]) / len([x])\n")
 
     run(REVIEW, str(tmp_path), "--diff", "HEAD", "--json")
     (finding,) = map(json.loads, capfd.readouterr().out.splitlines())
-    assert (finding["path"], finding["line"], finding["kind"]) == ("new.py", 2, "bug")
+    assert (finding["path"], finding["line"], finding["kind"]) == ("né.py", 2, "bug")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "nothing is no folder."),
+        ([".", "--diff", "HEAD"], "warning: Not a git repository. Use --no-index to compare two paths outside a"),
+        ([".", "--json"], "There is nothing to review."),
+    ],
+)
+def test_without_sources_it_says_why_in_a_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "folder.py").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(SystemExit) as ended:
+        run(REVIEW, *arguments)
+    assert str(ended.value).startswith(said) and "\n" not in str(ended.value)
+
+
+def test_it_says_how_many_files_it_takes(tmp_path: Path, module: dict[str, Any], capfd: pytest.CaptureFixture[str]):
+    for number in range(3):
+        (tmp_path / f"{number}.py").write_text("x = 1\n")
+    of_folder = module["Sources"].of_folder
+    of_folder.__globals__["MAX_FILES"] = 2
+    assert [*of_folder(tmp_path).texts] == ["0.py", "1.py"]
+    assert capfd.readouterr().err == "The first 2 of 3 files are reviewed.\n"
 
 
 def test_many_files_are_reviewed_in_batches(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
