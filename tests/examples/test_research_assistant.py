@@ -38,9 +38,7 @@ def test_a_follow_up_goes_on_from_the_session(folder: Path, capfd: pytest.Captur
     assert "  The honey is taken in August. [1]" in second
 
 
-def test_a_folder_without_documents_and_a_wrong_model_end_it_with_a_line(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_documents_and_a_wrong_model_are_a_line(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(SystemExit, match=r"error: .*empty has no document that can be read"):
