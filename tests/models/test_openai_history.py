@@ -102,11 +102,27 @@ class Dumped:
     [
         ("hi", r"messages\[1\] must be a mapping, not str\.$"),
         (Dumped(), r"messages\[1\] must be a mapping, not Dumped\. Give message\.model_dump\(\)\."),
-        ({"content": "hi"}, r"messages\[1\]: .*'role' must be one of"),
+        ({"content": "hi"}, r"messages\[1\]: 'role' must be one of"),
         ({"role": "critic", "content": "hi"}, r"messages\[1\]: .*'role' must be one of .*critic"),
         ({"role": "user", "content": 3}, r"messages\[1\]: .*'content' must be text or a list"),
         ({"role": "user", "content": [{"type": "video"}]}, r"messages\[1\]: .*a part must be text"),
-        ({"role": "user", "content": [{"type": "file", "file": {"file_id": "f1"}}]}, r"messages\[1\]: URLSource"),
+        ({"role": "user", "content": [{"type": "text"}]}, r"messages\[1\]: a part of type 'text' must have a 'text'"),
+        (
+            {"role": "user", "content": [{"type": "file", "file": {"file_id": "f1"}}]},
+            r"messages\[1\]: a file must have its 'file_data'.* Found: .*f1",
+        ),
+        (
+            {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "flac"}}]},
+            r"messages\[1\]: the 'format' of 'input_audio' must be wav or mp3\. Found: .*flac",
+        ),
+        (
+            {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+            r"messages\[1\]: 'function_call' is an older form: give 'tool_calls'",
+        ),
+        (
+            {"role": "assistant", "content": None, "audio": {"id": "a1"}},
+            r"messages\[1\]: 'audio' of an answer cannot be read",
+        ),
         (
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "/etc/passwd"}}]},
             r"messages\[1\]: URLSource takes an address",
@@ -119,3 +135,14 @@ class Dumped:
 def test_what_the_format_does_not_allow_names_its_place(message: object, error: str):
     with pytest.raises(InvalidInputError, match=error):
         messages_from_openai([{"role": "user", "content": "Hello"}, message])  # pyright: ignore
+
+
+@pytest.mark.parametrize("messages", [None, 3, "hi", {"role": "user", "content": "hi"}])
+def test_what_is_no_list_of_messages_is_refused(messages: object):
+    with pytest.raises(InvalidInputError, match=r"^messages must be a list of mappings, not "):
+        messages_from_openai(messages)  # pyright: ignore
+
+
+def test_fields_without_a_value_are_no_fault():
+    dumped = {"role": "assistant", "content": "Hi", "refusal": None, "audio": None, "function_call": None}
+    assert [message.text for message in messages_from_openai([dumped | {"tool_calls": None}])] == ["Hi"]

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
 from agentscope_rx.messages import (
@@ -26,7 +27,15 @@ from agentscope_rx.messages import (
     URLSource,
 )
 from agentscope_rx.models.accumulate import parse_arguments
-from agentscope_rx.models.wire.json_codec import JsonObject, encode_json, malformed, object_in, objects_in, text_in
+from agentscope_rx.models.wire.json_codec import (
+    NOT_ALLOWED,
+    JsonObject,
+    encode_json,
+    malformed,
+    object_in,
+    objects_in,
+    text_in,
+)
 
 Given = TextBlock | ImageBlock | AudioBlock | FileBlock
 
@@ -36,6 +45,12 @@ ROLES = {
     "user": MsgRole.USER,
     "assistant": MsgRole.ASSISTANT,
 }
+FORMS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+LOST = {
+    "function_call": "'function_call' is an older form: give 'tool_calls', and results with role 'tool'",
+    "audio": "'audio' of an answer cannot be read: give its transcript as 'content'",
+}
+"""What a message of the assistant may have on the wire, and no message has here."""
 
 
 def messages_from_openai(messages: Iterable[Mapping[str, object]]) -> list[Msg]:
@@ -50,6 +65,9 @@ def messages_from_openai(messages: Iterable[Mapping[str, object]]) -> list[Msg]:
     `ToolUseBlock.raw` and `input_error`. What the format does not allow is an `InvalidInputError` that names the
     message by its place.
     """
+    if isinstance(messages, (str, Mapping)) or not hasattr(messages, "__iter__"):
+        kind = type(cast("object", messages)).__name__
+        raise InvalidInputError(f"messages must be a list of mappings, not {kind}.")
     names: dict[str, str] = {}
     found: list[Msg] = []
     for place, message in enumerate(messages):
@@ -59,7 +77,7 @@ def messages_from_openai(messages: Iterable[Mapping[str, object]]) -> list[Msg]:
         try:
             found.append(_message(message, names))
         except (InvalidInputError, ProtocolError) as error:
-            raise InvalidInputError(f"messages[{place}]: {error}") from error
+            raise InvalidInputError(f"messages[{place}]: {str(error).removeprefix(NOT_ALLOWED)}") from error
     return found
 
 
@@ -73,6 +91,9 @@ def _message(message: JsonObject, names: dict[str, str]) -> Msg:
     if role == "assistant":
         if refusal := text_in(message, "refusal"):
             content.append(TextBlock(refusal))
+        for name, advice in LOST.items():
+            if message.get(name):
+                raise malformed(advice, message[name])
         calls = [_call(call) for call in objects_in(message, "tool_calls")]
         names.update({call.id: call.name for call in calls})
         content += calls
@@ -110,15 +131,21 @@ def _content(message: JsonObject) -> Iterable[Given]:
 def _part(part: JsonObject) -> Given:
     kind = text_in(part, "type") or ""
     if kind in {"text", "refusal"}:
-        return TextBlock(text_in(part, kind) or "")
+        if (text := text_in(part, kind)) is None:
+            raise malformed(f"a part of type {kind!r} must have a {kind!r}", part)
+        return TextBlock(text)
     fields = object_in(part, kind) or {}
     match kind:
         case "image_url":
             return ImageBlock(_source(text_in(fields, "url")))
         case "input_audio":
-            form = "mpeg" if fields.get("format") == "mp3" else "wav"
-            return AudioBlock(Base64Source(f"audio/{form}", text_in(fields, "data") or ""))
+            form = FORMS.get(text_in(fields, "format") or "")
+            if form is None:
+                raise malformed("the 'format' of 'input_audio' must be wav or mp3", part)
+            return AudioBlock(Base64Source(form, text_in(fields, "data") or ""))
         case "file":
+            if not text_in(fields, "file_data"):
+                raise malformed("a file must have its 'file_data': a 'file_id' is known to the provider only", part)
             return FileBlock(_source(text_in(fields, "file_data")), text_in(fields, "filename"))
         case _:
             raise malformed("a part must be text, an image_url, input_audio or a file", part)

@@ -23,13 +23,14 @@ MAX_ITEMS = 65_536
 MAX_NUMBER = 2**53
 """The largest count on the wire."""
 
+NOT_ALLOWED = "This answer is not what the wire format allows: "
+"""How a message of `malformed` begins."""
+
 
 def malformed(what: str, found: object) -> ProtocolError:
     """The error for an answer that breaks the wire format; it keeps the beginning of the offending part."""
     body = encodable(found if isinstance(found, str) else shown_json(found))
-    return ProtocolError(
-        f"This answer is not what the wire format allows: {what}. Found: {body[:120]}", body=body[:_SHOWN]
-    )
+    return ProtocolError(f"{NOT_ALLOWED}{what}. Found: {body[:120]}", body=body[:_SHOWN])
 
 
 def text_in(fields: JsonObject, name: str) -> str | None:
