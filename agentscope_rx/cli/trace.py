@@ -187,6 +187,8 @@ def _follow(path: str, feed: EventFeed, view: _View, fold: TimelineFold) -> None
 
 def _view_of(flags: argparse.Namespace, fold: TimelineFold, file: TextIO) -> _View:
     if flags.svg is not None:
+        if flags.svg != STDIN and _is_the_same(flags.svg, flags.log):
+            raise InvalidInputError(f"--svg {flags.svg} would replace the log. Give the picture a name of its own.")
         return _Picture(fold, file, flags.svg, flags.width or PIXELS, flags.depth)
     width: int = flags.width or shutil.get_terminal_size((WIDTH, 24)).columns
     if flags.json:
@@ -199,6 +201,12 @@ def _view_of(flags: argparse.Namespace, fold: TimelineFold, file: TextIO) -> _Vi
                 return _LiveTimeline(fold, file, width, flags.depth)
         return _EventLines(fold, file, _Timeline(fold, file, width, flags.depth))
     return _Timeline(fold, file, width, flags.depth)
+
+
+def _is_the_same(one: str, other: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samefile(one, other)
+    return False
 
 
 class _View:

@@ -93,6 +93,16 @@ def test_a_picture_that_cannot_be_written_is_reported(flags: list[str], said: st
     assert said in capsys.readouterr().err
 
 
+def test_a_picture_does_not_replace_the_log(capsys: Captured) -> None:
+    log = written(busy_log())
+    before = Path(log).read_bytes()
+    Path("link.svg").symlink_to(log)
+    for name in (log, f"./{log}", "link.svg"):
+        assert main(["trace", log, "--svg", name]) == 2
+        assert f"--svg {name} would replace the log" in capsys.readouterr().err
+    assert Path(log).read_bytes() == before
+
+
 def test_a_log_that_is_cut_off_is_shown(capsys: Captured) -> None:
     data = Path(written(busy_log())).read_bytes()
     Path("cut.jsonl").write_bytes(data[: len(data) // 2])
