@@ -14,7 +14,7 @@ from agentscope_rx.context_policy.policy import ContextPolicy
 from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.rounds import Round
 from agentscope_rx.context_policy.shorten import DropPictures, ShortenArguments, ShortenResults
-from agentscope_rx.context_policy.strategy import Strategy, StrategyContext
+from agentscope_rx.context_policy.strategy import Strategy, StrategyContext, oldest_first
 from agentscope_rx.context_policy.summarize import Summarize
 from agentscope_rx.context_policy.summary import Summary
 
@@ -32,5 +32,6 @@ __all__ = [
     "Summarize",
     "Summary",
     "ToolResultEvictionHook",
+    "oldest_first",
     "read_result",
 ]

@@ -73,9 +73,9 @@ class StrategyContext:
 class Strategy(Protocol):
     """One way to make a conversation smaller. `name` is the `step` of its events.
 
-    A strategy changes no memory: it gives the same messages with short forms (`memory.short_forms.shortened`), or with
-    the mark `COMPRESSED` and a summary. The policy checks them and writes all or none. It asks the next strategy only
-    if this one was not enough. `context_policy.strategy.oldest_first` goes through the rounds that may be changed.
+    A strategy changes no memory: it gives the same messages with short forms (`agentscope_rx.memory.shortened`), or
+    with the mark `COMPRESSED` and a summary. The policy checks them and writes all or none. It asks the next strategy
+    only if this one was not enough. `oldest_first` goes through the rounds that may be changed.
     """
 
     @property

@@ -72,7 +72,7 @@ def changes_of(hook: Hook, compaction: Compaction, history: Sequence[Msg]) -> tu
             raise _problem(
                 hook,
                 f"changed more than the metadata of message {old.id}. The original must stay in memory: mark the "
-                "message, or give it a short form (memory.short_forms.shortened)",
+                "message, or give it a short form (agentscope_rx.memory.shortened)",
             )
         if TRANSIENT in new.marks and TRANSIENT not in old.marks:
             raise _problem(hook, f"made message {old.id} transient, so it would be lost at the end of the run")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.memory.in_memory import InMemoryMemory
 from agentscope_rx.memory.memory import Memory
+from agentscope_rx.memory.short_forms import restored, shortened
 from agentscope_rx.memory.views import sent
 from agentscope_rx.memory.window import TokenWindow
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # it needs the extra `sql`
 _LAZY = {"SqlMemory": "agentscope_rx.memory.sql"}
 
-__all__ = ["InMemoryMemory", "Memory", "SqlMemory", "TokenWindow", "sent"]
+__all__ = ["InMemoryMemory", "Memory", "SqlMemory", "TokenWindow", "restored", "sent", "shortened"]
 
 leave_out_missing(__all__, {"SqlMemory": "sqlalchemy"})
 

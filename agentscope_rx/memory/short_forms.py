@@ -37,7 +37,10 @@ def has_short_forms(message: Msg) -> bool:
 
 
 def shortened(message: Msg, forms: Mapping[int, ContentBlock]) -> Msg:
-    """The message with these short forms added, by the index of the block that each stands for."""
+    """The message with these short forms added, by the index of the block that each stands for.
+
+    Requests send the short forms, and memory keeps the message whole: `restored` removes them again.
+    """
     kept = cast("Mapping[str, object]", message.metadata.get(SHORT_FORMS, {}))
     added = {
         str(index): {**_dumped(message.content[index], block), "of": _checksum(message.content[index])}
@@ -47,7 +50,7 @@ def shortened(message: Msg, forms: Mapping[int, ContentBlock]) -> Msg:
 
 
 def restored(message: Msg) -> Msg:
-    """The message without short forms: a request sends all of it again."""
+    """The message without short forms, whole: a request sends all of it again."""
     if not has_short_forms(message):
         return message
     return message.replace(metadata={key: value for key, value in message.metadata.items() if key != SHORT_FORMS})

@@ -1,7 +1,8 @@
 """Sessions: saved state, in this process, in files, and on database servers.
 
 Stores in databases are imported when they are first named; those on servers need an extra each. Their differences are
-listed in the look-up page "What stores guarantee".
+listed in the look-up page "What stores guarantee". A store of your own takes `encode`, `decode`, `StoredEntry` and the
+checks from here.
 """
 
 from __future__ import annotations
@@ -10,11 +11,21 @@ from typing import TYPE_CHECKING
 
 from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.session.copying import copy_session
+from agentscope_rx.session.entry import EntryKind, StoredEntry, check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.lease import LeasePolicy, SessionLease, WhenHeld
-from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
+from agentscope_rx.session.session import (
+    ANY_VERSION,
+    Expected,
+    Items,
+    ListTail,
+    Saved,
+    Session,
+    Unchanging,
+    check_expected,
+)
 from agentscope_rx.session.state_part import StatePart
 from agentscope_rx.session.urls import open_session
 
@@ -33,6 +44,7 @@ _LAZY = {
 __all__ = [
     "ANY_VERSION",
     "Checkpoint",
+    "EntryKind",
     "Expected",
     "InMemorySession",
     "Items",
@@ -46,9 +58,16 @@ __all__ = [
     "SqlSession",
     "SqliteSession",
     "StatePart",
+    "StoredEntry",
     "Unchanging",
     "WhenHeld",
+    "check_expected",
+    "check_key",
+    "check_name",
+    "check_names",
     "copy_session",
+    "decode",
+    "encode",
     "open_session",
 ]
 

@@ -109,8 +109,8 @@ class Session(ABC):
 
     A subclass implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`; the other methods call these.
     `save_all` compares `expected` with the stored version in the same step as the write. A version is any text that
-    never stands for two states of one key, also after a deletion. `session.entry` has the helpers `encode` and
-    `decode`; `testing.check_session` checks the laws.
+    never stands for two states of one key, also after a deletion. `encode`, `decode` and
+    `StoredEntry` of this package do the common work; `testing.check_session` checks the laws.
     """
 
     @abstractmethod
