@@ -205,9 +205,13 @@ class SavingAgent(AgentCore):
         - `history=False` saves without checkpoints, and drops those that there are.
         - `file_root` as for `load`.
 
+        A save costs what is new, however long the conversation is. The look-up page "What stores guarantee" lists the
+        entries that it writes.
+
         If the save fails, the run fails with the `SessionError`, although memory has the reply. After a
-        `SessionConflictError` (another agent has saved under this key) `load` the stored conversation, or replace it by
-        `save(..., overwrite=True)`; both keep the binding.
+        `SessionConflictError` (another agent has saved under this key, or has deleted it) each further run fails in the
+        same way, until you `load` the stored conversation, or replace it by `save(..., overwrite=True)`; both keep the
+        binding.
 
         Signals and cancels: as `load`.
         """

@@ -71,9 +71,11 @@ class ContextPolicy:
     |---|---|
     | `tokens` | the next request has more than `trigger * max_tokens` tokens |
     | `messages` | it has more than `trigger_messages` messages |
-    | `overflow` | the provider has refused it as too long; it is asked once more |
+    | `overflow` | the provider has refused it as too long; it is asked once more, within the limit that it names |
     | `tool` | the model has called `compact_context` |
     | `manual` | the program has called `agent.compact()` |
+
+    For `tool` and `manual` all strategies do all that they can.
 
     - **Never changed** are the system message, the input of the run, the last user message, input that a guardrail has
       not judged yet, calls without a result, and the last `keep_rounds` rounds. A call is never separated from its
@@ -81,7 +83,8 @@ class ContextPolicy:
     - If these alone are above the budget, the request is sent as it is, and an event of the step `budget` says so. If
       it is refused, only the newest round is kept.
     - Between two compactions each request begins with the bytes of the one before, so a prompt cache holds. `uncached`
-      of the last event is the number of tokens that have to be read anew.
+      of the last event is the number of tokens that have to be read anew. Choose a lower `target` for fewer
+      compactions, a higher one for more detail.
     """
 
     def __init__(

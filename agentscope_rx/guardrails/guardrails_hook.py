@@ -79,7 +79,14 @@ class GuardrailsHook(Hook):
     - **Findings** are in the metadata of the message or result, under `"guardrails"`.
     - **Not judged as output** are a reply made of tool results (`return_direct`), the text of `interrupt()`, and what a
       sub-agent shows: its result is judged by the `tool_result` checks of its parent.
-    - **Hooks that change arguments** need a lower priority than this one (40).
+    - **Input** is that of `call`, `enqueue` and `observe`, and the messages with results of background work.
+    - **Structured output** is judged as the JSON text that the model writes. Thinking that was replaced loses its
+      signature; with `"drop"` some providers miss it in the next round of a tool call.
+    - **Results**: the progress of a tool whose results are judged is not shown. The result of a call in the background
+      is judged when it comes.
+    - **Usage** of an answer that was stopped while it was streamed is not counted: providers report it at the end.
+    - **Hooks that change arguments** need a lower priority than this one (40). A call that is changed afterwards is
+      judged again by checks that are plain functions, and refused if there are others.
     """
 
     in_sub_agents = True

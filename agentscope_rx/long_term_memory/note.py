@@ -20,6 +20,9 @@ class MemoryScope:
     A fact is stored with the scope of its record. It is found in a scope with *the same* user (no user finds the facts
     of another one, or of none), and, if it was stored for an agent or a session, with the same agent and session.
 
+    The scope of a call is the one in its context, then the context's `user_id` (a `ConversationPool` sets it), then the
+    `scope` of the hook, then that of the memory. The user must come from your authentication.
+
     Put one into the context of a call, `agent.call("hi", context=RuntimeContext(MemoryScope(user="ann")))`, to serve
     many users with one agent.
     """

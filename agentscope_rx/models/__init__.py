@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         HedgedModel,
         RateLimitedModel,
     )
-    from agentscope_rx.models.wrappers.multi_agent import MultiAgentModel
+    from agentscope_rx.models.wrappers.multi_agent import MultiAgentModel, merge_speakers
     from agentscope_rx.models.wrappers.truncating import TruncatingModel
 
 _LAZY = {
@@ -51,6 +51,7 @@ _LAZY = {
     "OpenAIResponsesModel": "agentscope_rx.models.openai.responses.model",
     "MultiAgentModel": "agentscope_rx.models.wrappers.multi_agent",
     "get_model": "agentscope_rx.models.registry",
+    "merge_speakers": "agentscope_rx.models.wrappers.multi_agent",
     "messages_from_openai": "agentscope_rx.models.openai.history",
     "register_provider": "agentscope_rx.models.registry",
     "TruncatingModel": "agentscope_rx.models.wrappers.truncating",
@@ -86,6 +87,7 @@ __all__ = [
     "ToolUseDelta",
     "TruncatingModel",
     "get_model",
+    "merge_speakers",
     "messages_from_openai",
     "register_provider",
 ]

@@ -60,7 +60,8 @@ class PlanMode(PlanningHook):
     | `enter_tool` | adds a tool by which the model can turn the mode on; that call runs alone |
     | `hint` | what the model reads in plan mode; "" is no hint |
 
-    - `read_only` says that a tool changes nothing outside of the conversation. A tool of an MCP server has what the
+    - `read_only` says that a tool changes nothing outside of the conversation. The planning tools and the reading tools
+      of `FileTools` have it. A tool of an MCP server has what the
       server declares. For others: `toolkit.register(tool, read_only=True)`.
     - An approval turns the mode off for the conversation; `agent.enter_plan_mode()` and `leave_plan_mode()` switch it,
       also during a run, from the next tool call on.

@@ -89,7 +89,8 @@ class SkillScripts:
           -> the backend gets them through standard input, and unpacks them in the HOME of the command, an empty folder
           -> the interpreter of the script's extension runs it, in the workspace
 
-    - `requires_approval`: False: no call needs approval; or a function of the arguments
+    - `requires_approval`: False: no call needs approval; or a function of the arguments. With a `PermissionsHook` no
+      mode lets a script run unasked, and a rule that allows the exact call holds for its version
     - `interpreters`: by extension, such as `{".rb": ["ruby"]}`; None takes one out. Known: .py, .sh, .bash, .js, .mjs,
       .cjs
     - `timeout`: seconds for one script; by default as the backend has it

@@ -100,13 +100,27 @@ class ConversationPool:
     - `agent`: one agent for all conversations, or a function of user and session id that makes one for each, for
       example with the user's own tools.
     - `session`: a `Session`, or its path or URL.
-    - `max_kept`, `max_idle`: the pool drops idle conversations beyond this number, and after so many seconds (None: no
-      limit).
-    - `memory` makes the memory of a conversation, `key` its key in the session.
+    - `max_kept`, `max_idle`: the pool drops idle conversations beyond this number (0: it loads for each call), and
+      after so many seconds (None: no limit).
+    - `memory` makes the memory of a conversation, `key` its key in the session (default: `conversation_key`).
     - `file_root`, `lease` and `checkpoint` are for `Agent.bind`. With a lease several processes may serve the same
       conversations.
 
-    `async with` closes the pool at the end.
+    How it works:
+
+    - **A pair has at most one memory.** First calls that come together load it once, and share the error if that
+      fails; the next call tries again. For a call during another one `when_busy` of the agent holds.
+    - **In use** is a conversation during a call and its clean-up, in a block of `conversation`, and while it has work
+      in the background. It is not evicted then, so the pool may exceed `max_kept`.
+    - **Nothing said is lost.** The pool evicts only what the session holds entirely. If a save fails, its call gets the
+      error, and the conversation stays until its next run, `evict`, `flush` or the end of the pool saves it.
+    - **After a `SessionConflictError`** `evict(user, session_id, discard=True)` continues from what is stored. Do the
+      same before you delete a conversation from the session.
+    - **A user reaches that user's conversations only.** A context that names another user is refused. The pool does
+      not authenticate: take the user from your authentication, not from the body of a request.
+
+    `async with` closes the pool at the end: it refuses new calls (`PoolClosedError`), waits for those in progress, and
+    saves what is left.
     """
 
     def __init__(

@@ -68,7 +68,8 @@ class ReActAgent(ActingAgent):
     **Model and prompt**
 
     - `model`: a `ChatModel`, or a name such as "openai:gpt-5-mini" (see `models.registry`).
-    - `sys_prompt`: a text, or a function of the `Run` that returns a text, an awaitable or an Observable.
+    - `sys_prompt`: a text, or a function of the `Run` that returns a text, None, an awaitable or an Observable. The
+      agent calls it once for each run, before the hooks on PreCallEvent; its errors fail the run.
     - `memory_window`: the part of the memory that a request sends, a number of tokens or a `TokenWindow`; None sends
       all of it. Marks apply in both cases.
     - `generate_options` apply to every model call. A `tool_choice` that forces a call applies until the model has made
@@ -100,8 +101,9 @@ class ReActAgent(ActingAgent):
 
     **State and knowledge**
 
-    - `session` (a `Session`, a path or a URL) and `session_key` bind the conversation at its first run; `checkpoint`
-      and `lease` are those of `bind`.
+    - `session` (a `Session`, a path or a URL) and `session_key` bind the agent's own conversation at its first run,
+      within that run: hooks see the loaded history, and if it cannot be loaded, the run fails and the next one tries
+      again. Conversations in other memories are not bound. `checkpoint` and `lease` are those of `bind`.
     - `long_term_memory` outlasts conversations. Mode "static" gives each call its notes and records it, "agent" gives
       the model tools to record and retrieve; "both" is the default.
     - `knowledge`: a knowledge base, or several. Mode "generic" (default) gives each call the passages for its question,

@@ -85,7 +85,7 @@ class SqlMemory(Memory):
     - Memories of one database share their connections. A SQLite file is written with a write-ahead log.
     - It is durable: with a session, the agent saves its state there and not the messages. An agent with a durable
       memory refuses a session that has messages (`SavedStateError`): load it into an `InMemoryMemory`, and `add` its
-      messages here.
+      messages here. The memories of sub-agents are saved in the session of the parent in any case.
     """
 
     durable = True
