@@ -82,14 +82,15 @@ class UntrustedResults(Hook):
       message is the same in each request, so prompt caches hold. Pictures and files are not marked.
     - **Isolation**: once a conversation has such a result, sensitive tools are held back until the user speaks. Any
       input of a call counts as the user's word; in a pipeline the message of another agent, too. The state is saved
-      with the conversation. It holds in sub-agents, and what a sub-agent reads binds the agents above it.
+      with the conversation. It holds in sub-agents, and what a sub-agent reads binds the agents above it. A renamed
+      tool is as sensitive as under its own name. Results of background work bind from the request that has them.
     - **Guaranteed** is the isolation, whatever the model does. Marking is advice: a model may follow instructions all
       the same.
     - **Not bound** are tools that are not sensitive: name a tool that reads any URL, as it can carry data out. Calls of
       the round that read the result were made before it, and run. An approval that was remembered for a tool is not
       asked for again.
     - **With `tools=`** name every door: tools that read such texts back from files or notes, too. `read_result` need
-      not be named.
+      not be named; `agent_spawn` and `agent_send` must be, if sub-agents read from outside.
     - Passages of an agent with `knowledge=` count as results of `retrieve_knowledge`: they isolate, and are not marked
       again. A summary of old results is the agent's own text.
     """

@@ -23,6 +23,8 @@ MAX_ROUNDS = 10
 class LoopPipeline(Pipeline):
     """Calls `body` with the input, then with its own last reply, until `until(reply)` is true.
 
+        LoopPipeline([writer, critic], until=lambda reply: reply.text == "Fine.", max_rounds=5)
+
     `body` is a member, or a list of members that are called in turn. `until` is a pure function of the reply. After
     `max_rounds` rounds the run ends with the last reply, with the reason MAX_ITERATIONS. The first failure ends the run
     with a `StepError`. `output=` of a call is requested in every round, so that `until` can read it.

@@ -35,7 +35,17 @@ Write = Callable[[str], object]
 
 
 class TerminalInput:
-    """Asks at a terminal. By default it reads stdin and writes to stdout, as they are at each question."""
+    """Asks at a terminal. By default it reads stdin and writes to stdout, as they are at each question.
+
+    It shows the messages as `name: text`, with control characters escaped, then the `prompt`, and reads one line. It
+    prints only through `write`.
+
+    - One reader serves all questions on one `stream`, in order, and never reads ahead. A blocked read cannot be
+      stopped: a cancelled call stops waiting at once, and the line goes to the next question.
+    - The end of the input is an `EndOfInputError`, which is an `EOFError`.
+    - With an `output` it asks field by field, and checks each. An empty line is the default or the previous answer,
+      `yes` and `no` are booleans, `a, b` is a list, JSON is JSON, any other line is text.
+    """
 
     def __init__(self, prompt: str = PROMPT, *, stream: Readable | None = None, write: Write | None = None) -> None:
         if not isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
