@@ -23,6 +23,7 @@ class PartState:
     """The state of one part: plain JSON, with the version of its form.
 
     `read` is the value that the part has read from it. It is immutable: a part replaces it.
+    Most hooks use a `Part`, which does this.
     """
 
     __slots__ = ("read", "state", "version")
@@ -37,7 +38,10 @@ class PartState:
 
 
 class PartStates:
-    """The states of the parts of one conversation. Its methods may be called from any thread."""
+    """The states of the parts of one conversation, by name: `event.source.parts`, `context.parts` of a tool.
+
+    Its methods may be called from any thread.
+    """
 
     __slots__ = ("__weakref__", "_lock", "_states")
 
@@ -100,12 +104,15 @@ Where = HasParts | PartStates | None
 
 
 class Part(Generic[S]):
-    """The typed view of the state `name` in each conversation.
+    """The typed view of the state `name` in each conversation, for hooks and tools that serve many conversations.
 
         NOTES = Part("notes", 1, (), dump=list, read=lambda saved: tuple(saved))
-        NOTES.change(event.source, lambda notes: ((*notes, "hello"), None))
 
-    `dump` makes plain JSON of a state, and `read` a state of that.
+        NOTES.get(event.source)                                             # in a hook
+        NOTES.change(context, lambda notes: ((*notes, "hello"), None))      # in a tool, with its ToolContext
+        NOTES.get(agent.conversation())                                     # in a program
+
+    `dump` makes plain JSON of a state, and `read` a state of that. The state is saved and loaded with the conversation.
     """
 
     def __init__(

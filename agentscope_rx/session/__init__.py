@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentscope_rx.lazy import import_lazily, leave_out_missing
+from agentscope_rx.parts import Part, PartState, PartStates
 from agentscope_rx.session.copying import copy_session
 from agentscope_rx.session.entry import EntryKind, StoredEntry, check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.history import Checkpoint
@@ -51,6 +52,9 @@ __all__ = [
     "JsonSession",
     "LeasePolicy",
     "ListTail",
+    "Part",
+    "PartState",
+    "PartStates",
     "RedisSession",
     "Saved",
     "Session",

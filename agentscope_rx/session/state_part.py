@@ -44,7 +44,7 @@ class StatePart(Protocol):
     - A part that the session does not know gets the state that it had when it was registered. A state that no part
       knows is kept, and saved again.
     - A part belongs to the agent: its state is saved with the agent's own conversation only. An object that serves
-      several conversations keeps its state in `run.conversation.parts`, as plain JSON by name (`get`, `swap`).
+      several conversations keeps its state in each of them by a `Part`.
     """
 
     def state(self) -> object:
