@@ -10,6 +10,7 @@ from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunH
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import InterruptSource, LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
+from agentscope_rx.agent.observe import as_observed
 from agentscope_rx.agent.pool.conversation_pool import ConversationPool
 from agentscope_rx.agent.pool.kept_conversations import ConversationPoolStatistics
 from agentscope_rx.agent.pool.leased_conversation import LeasedConversation, conversation_key
@@ -52,5 +53,6 @@ __all__ = [
     "Tracer",
     "UsageLimits",
     "WhenBusy",
+    "as_observed",
     "conversation_key",
 ]
