@@ -82,6 +82,7 @@ class StaticLongTermMemory(RecordingHook):
     - **A note cannot close its tag.** Its text is still something that a user or a tool has said: treat it as other
       input.
     - **Prompt caches** end after the system message, as notes differ from call to call; within a call they hold.
+      `TruncatingModel` keeps the notes, and `MultiAgentModel` takes them for no speaker.
     - **An error**, or more than `retrieve_timeout`, is reported, and the call goes on without notes. A record that
       fails is never the run's failure.
     - **Background records** are stored one after the other, in the order of the calls, on the library's loop. A

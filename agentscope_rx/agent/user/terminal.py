@@ -42,7 +42,8 @@ class TerminalInput:
 
     - One reader serves all questions on one `stream`, in order, and never reads ahead. A blocked read cannot be
       stopped: a cancelled call stops waiting at once, and the line goes to the next question.
-    - The end of the input is an `EndOfInputError`, which is an `EOFError`.
+    - The end of the input is an `EndOfInputError`, which is an `EOFError`. At Ctrl-C `run()` disposes of the call and
+      raises `KeyboardInterrupt`.
     - With an `output` it asks field by field, and checks each. An empty line is the default or the previous answer,
       `yes` and `no` are booleans, `a, b` is a list, JSON is JSON, any other line is text.
     """

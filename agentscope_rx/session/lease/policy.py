@@ -51,7 +51,8 @@ class LeasePolicy:
       clock or a network that was cut may make two processes believe that they hold a lease, but only the later one
       saves.
     - A run that loses its lease, or cannot reach the store for `ttl` seconds, ends with `LeaseLostError`. Its round is
-      in memory and is not saved; effects of its tools remain.
+      in memory and is not saved. Effects of its tools remain, and a process that was stopped may begin further ones
+      until it notices the loss.
     - Changes that only memory has are never replaced by what others have saved: the next call fails with
       `SessionConflictError`. `load`, or `save(..., overwrite=True)`, decides.
     - A wait ends with an interruption, a shutdown, the deadline of the call or its disposal.
