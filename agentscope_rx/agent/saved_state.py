@@ -176,7 +176,8 @@ def read_state(key: str, name: str, value: object, files: dict[str, object]) -> 
 def check_agent(key: str, name: str, state: SavedState) -> None:
     """`SavedStateError` if another agent has saved the state: its calls and results are under the other name."""
     if state["agent"] != name:
-        raise SavedStateError(key, f"it was saved by an agent named {state['agent']!r}, and this one is {name!r}.")
+        text = f"it was saved by an agent named {state['agent']!r}, and this one is {name!r}."
+        raise SavedStateError(key, f"{text} Give this agent that name, or a key of its own.")
 
 
 def read_pending_output(key: str, state: SavedState) -> PendingOutput | None:

@@ -283,7 +283,7 @@ def test_save_and_load_wait_for_clean_up_and_refuse_in_a_run():
         ("nonsense", "not the state"),
         (
             {"version": 1, "agent": "Monday", "pending": [], "answers": [], "rules": [], "cut_off": None},
-            "named 'Monday'",
+            "named 'Monday', .* Give this agent that name, or a key of its own",
         ),
     ],
 )
