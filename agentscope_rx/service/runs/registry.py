@@ -40,7 +40,8 @@ class Runs:
     """The runs of one application, on one loop. Use it as an async context manager: leaving it stops them.
 
     At most `max_live` runs are live at once, clean-up included. The last `max_kept` ended runs are kept, for
-    `keep_seconds`. None is no limit.
+    `keep_seconds`; a run that stops with its last client (`on_disconnect="stop"`, the default of `add`) is not kept.
+    None is no limit.
     """
 
     def __init__(
