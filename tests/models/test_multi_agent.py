@@ -219,8 +219,13 @@ def test_success_failure_and_disposal_are_the_inner_models() -> None:
 
 def test_it_goes_around_a_model() -> None:
     with pytest.raises(ConfigurationError, match="provider:name"):
-        MultiAgentModel("gpt-5-mini")  # pyright: ignore[reportArgumentType]
+        MultiAgentModel("gpt-5-mini")
     inner = OpenAIChatModel("gpt-5-mini", api_key="k")
     outer = MultiAgentModel(inner)
     assert (outer.model_name, outer.provider, outer.output_modes) == ("gpt-5-mini", "openai", inner.output_modes)
     assert repr(outer) == "MultiAgentModel(OpenAIChatModel('gpt-5-mini'))"
+
+
+def test_a_name_chooses_the_inner_model() -> None:
+    outer = MultiAgentModel("ollama:qwen3")
+    assert repr(outer) == "MultiAgentModel(OllamaChatModel('qwen3'))"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelError, PromptTooLongError
 from agentscope_rx.messages import MsgRole, ToolResultBlock, ToolUseBlock
-from agentscope_rx.models import OpenAIChatModel
+from agentscope_rx.models import OpenAIChatModel, get_model
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.tokens import Costs, EstimatedTokens, TextCounter
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS, hint_message
@@ -263,3 +263,11 @@ def test_a_counter_of_ones_own() -> None:
     sent = model.rewrite(tens(40), (), GenerateOptions())
     assert 0 < len(sent) < 40
     assert Plain().count(sent) <= 60
+
+
+def test_a_name_chooses_the_inner_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    model = TruncatingModel("anthropic:claude-sonnet-5")
+    by_object = TruncatingModel(get_model("anthropic:claude-sonnet-5"))
+    assert repr(model) == repr(by_object)
+    assert (model.max_tokens, model.model.provider) == (by_object.max_tokens, "anthropic")

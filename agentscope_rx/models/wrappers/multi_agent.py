@@ -42,7 +42,7 @@ _TAG = re.compile(r"<(?=/?history>)", re.IGNORECASE)
 class MultiAgentModel(PromptTransformModel):
     """A model for conversations of several agents: it merges their messages into the two roles that models know.
 
-        ReActAgent("Cook", MultiAgentModel(OpenAIChatModel("gpt-5-mini")), "You are the cook, Cook.")
+        ReActAgent("Cook", MultiAgentModel("openai:gpt-5-mini"), "You are the cook, Cook.")
 
     | in the conversation                                   | what the model is sent                              |
     |-------------------------------------------------------|-----------------------------------------------------|
@@ -60,7 +60,7 @@ class MultiAgentModel(PromptTransformModel):
     escaped, and later lines that begin like a speaker's are indented.
     """
 
-    def __init__(self, model: ChatModel, *, heading: str = HEADING) -> None:
+    def __init__(self, model: ChatModel | str, *, heading: str = HEADING) -> None:
         super().__init__(model)
         self.heading = heading
 

@@ -44,7 +44,7 @@ class TruncatingModel(PromptTransformModel):
 
     def __init__(
         self,
-        model: ChatModel,
+        model: ChatModel | str,
         max_tokens: int | None = None,
         *,
         counter: TokenCounter | None = None,
@@ -52,13 +52,13 @@ class TruncatingModel(PromptTransformModel):
         notice: str | None = NOTICE,
     ) -> None:
         super().__init__(model)
-        max_tokens = _known_limit(model) if max_tokens is None else max_tokens
+        max_tokens = _known_limit(self.model) if max_tokens is None else max_tokens
         if type(max_tokens) is not int or max_tokens < 1:
             raise ConfigurationError(f"max_tokens must be a whole number >= 1, not {max_tokens!r}.")
         if not 0 <= keep < 1:
             raise ConfigurationError(f"keep is a fraction of max_tokens: 0 <= keep < 1, not {keep!r}.")
         self.max_tokens = max_tokens
-        self.counter: TokenCounter | EstimatedTokens = counter or EstimatedTokens(COSTS_OF.get(model.provider))
+        self.counter: TokenCounter | EstimatedTokens = counter or EstimatedTokens(COSTS_OF.get(self.model.provider))
         self.keep = keep
         self.notice = notice
         self._measure = _measure_of(self.counter)
