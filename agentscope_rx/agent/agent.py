@@ -65,7 +65,9 @@ ELSEWHERE = {
 
 
 class Agent(ClassHooks, SavingAgent):
-    """The life of a run: what every agent does around the stages of a subclass, such as `ReActAgent`.
+    """The base class of agents: calls, streams, interruption, pending calls, saving. `ReActAgent` is the usual one.
+
+    A subclass implements `route`, the first stage of a run. The options are those of `ReActAgent`.
 
     After every end of a run - completion, failure, interruption, disposal - each call in memory has its result, and the
     conversation is free for the next call: for completion and failure before the last signal, for a disposal after its
@@ -109,7 +111,7 @@ class Agent(ClassHooks, SavingAgent):
         self.limits = limits
         self._save_in(state_persistence, session, session_key, checkpoint, lease)
         self.extras: dict[object, object] = {}
-        """What hooks and tools keep for as long as the agent lives, each by a key of its own."""
+        """State of hooks and tools that lasts as long as the agent, each under a key of its own."""
         self.shutdown = shutdown
         if shutdown is not None:
             shutdown.add(self)
@@ -428,7 +430,7 @@ class Agent(ClassHooks, SavingAgent):
 
     @abstractmethod
     def route(self, run: Run) -> Stage:
-        """The first stage of a run whose input has been remembered."""
+        """Return the first stage of a run, once its input has been remembered. Subclasses implement it."""
 
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
         """The step before the input is remembered (default: none). Raise an error to refuse the call."""

@@ -15,7 +15,7 @@ from agentscope_rx.messages import ApprovalAnswer, Approve, Reject, ToolUseBlock
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
-    """An answer that decides later calls of `tool`; with an `input`, only calls with these arguments."""
+    """A remembered answer: decides later calls of `tool`; with an `input`, only calls with these arguments."""
 
     tool: str
     input: Mapping[str, object] | None

@@ -92,7 +92,7 @@ class Conversation:
         # with check_running=False every run has a flag of its own: each can be interrupted and waited for
         self.flags: set[RunningFlag] = {self.flag}
         self.lock: threading.RLock = new_rlock()
-        """Held where a run takes pending calls, and where it leaves some."""
+        """The lock held while a run takes or leaves pending calls."""
         self.call_ids: CallIds = CallIds()
         self.pending: frozenset[str] | None = None
         self.approvals: Approvals = Approvals()
@@ -103,15 +103,15 @@ class Conversation:
         self.interrupted: InterruptSource | None = None
         """Who interrupted the last run, if it ended by that. It is saved, so that another process knows, too."""
         self.binding: Binding | None = None
-        """Where the conversation is saved at the end of each run, if anywhere."""
+        """The session and key that each run is saved to at its end; None if the conversation is not bound."""
         self.active_groups: tuple[str, ...] | None = None
         """The groups of tools that a run has left active, if one has changed them."""
         self.parts: PartStates = PartStates()
-        """What hooks and tools keep in this conversation: a plan, a mode."""
+        """The state that hooks and tools keep in this conversation, such as a plan or a mode."""
         self.registered: AgentParts | None = None
         """The objects whose state belongs to this conversation, if it is the one in the agent's own memory."""
         self.settled: SettledParts | None = None
-        """What a checkpoint saves of `parts` while calls are in progress; None between runs."""
+        """The states in `parts` that a checkpoint saves while calls are in progress; None between runs."""
         self.children: SubConversations | None = None
         """The conversations of sub-agents within this one, if there were any."""
         self.unfinished: SavedRun | None = None
@@ -121,9 +121,9 @@ class Conversation:
         self.jobs: Jobs | None = None
         """The work in the background, if the agent has tools for it."""
         self.view: GrowingView = GrowingView()
-        """What requests send of the messages, if some have marks or short forms."""
+        """The messages as requests send them, if some have marks or short forms."""
         self.hearing: Hearing | None = None
-        """What it hears of other agents, once it has been in a group of them."""
+        """The messages that it hears from other agents, once it has joined a group."""
         self.on_run: Callable[[RunState], object] | None = None
         """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0
@@ -155,7 +155,7 @@ class Conversation:
         return tuple(run for flag in tuple(self.flags) for run in flag.interruptible)
 
     def entered_within(self) -> Iterator[RunState]:
-        """The same, and those of the sub-agents."""
+        """The runs that can be interrupted, those of the sub-agents included."""
         yield from self.entered
         for child in () if self.children is None else self.children.all:
             if child.conversation is not None:
@@ -218,12 +218,12 @@ class Conversation:
         return open.union(self.pending or ()) if open else self.pending
 
     def answerable_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
-        """The pending calls that a caller may answer. If a sub-agent waits, its calls replace the call of it."""
+        """The pending calls that a caller may answer; see `leaves`."""
         leaves = self.leaves(self.pending_in(history))
         return leaves if self.journal is None else tuple(self.journal.marked(call) for call in leaves)
 
     def leaves(self, pending: tuple[ToolUseBlock, ...]) -> tuple[ToolUseBlock, ...]:
-        """These calls. If a sub-agent waits, its calls replace the call of it."""
+        """These calls; the call of a sub-agent that waits is replaced by the sub-agent's own pending calls."""
         return pending if self.children is None else self.children.leaves(pending)
 
     def resumed(self, given: tuple[Msg, ...]) -> bool:

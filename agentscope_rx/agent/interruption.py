@@ -33,11 +33,11 @@ from agentscope_rx.reactive import (
 )
 
 LastWords = Msg | Awaitable[Msg] | abc.ObservableBase[Msg]
-"""What `handle_interrupt` may return."""
+"""The return type of `handle_interrupt`: the reply, as a message, an awaitable or an Observable."""
 
 
 class InterruptSource(StrEnum):
-    """The origin of an interruption: a user, a tool, or the system (a shutdown, another call)."""
+    """The origin of an interruption: `USER`, `TOOL`, or `SYSTEM` (a shutdown, another call)."""
 
     USER = "user"
     TOOL = "tool"

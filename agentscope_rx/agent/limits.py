@@ -48,7 +48,7 @@ class UsageLimits:
     - **A finished answer is kept**, as are a stop and calls that wait, whatever they have cost.
     - **Each call counts from zero**, also one that answers pending calls. Sub-agents count for the run that called
       them.
-    - **Prices**: a table by model name, or a function of the name and the usage. A model that the table lacks is a
+    - **Prices**: a table by model name, or a function `(model_name, usage) -> cost`; `cost` is in their currency. A model that the table lacks is a
       `ConfigurationError` before anything begins.
     """
 

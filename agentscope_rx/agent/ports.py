@@ -34,10 +34,10 @@ class AgentCore(ABC):
     limits: UsageLimits | None
     shutdown: GracefulShutdown | None
     place: Binding | None
-    """Where the agent's own conversation is bound at its first run, if the agent was given a session."""
+    """The session and key that the agent's own conversation is bound to at its first run; None without a session."""
     state_persistence: StatePersistence
     is_workflow: bool = False
-    """True if a program says what is done next, and no model."""
+    """True if a program, and no model, decides on the next step."""
 
     @property
     @abstractmethod

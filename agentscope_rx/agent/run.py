@@ -220,7 +220,7 @@ class Run:
 
     @property
     def interrupt_source(self) -> InterruptSource:
-        """Who requested the interruption."""
+        """The origin of the interruption, once the run is `interrupted`."""
         return self.interruption.source
 
     # --- lifetime -------------------------------------------------------------------------------------------------
@@ -306,9 +306,9 @@ class Run:
         return shield(written.pipe(concat_map(lambda done: self.record(messages, event, foreign=foreign))))
 
     def remember_then(self, messages: Sequence[Msg], event: Event, following: Callable[[], Flow[T]]) -> Flow[T]:
-        """`remember`, then `following()`: returned at once if memory takes no time, which saves the operators.
+        """`remember`, then `following()`. If memory takes no time, `following()` itself is returned, without operators.
 
-        Part of a subscription (see `onward`): the messages are written now.
+        Call it within a subscription (see `onward`): the messages are written at once.
         """
         if messages:
             self.writes += 1
@@ -329,7 +329,7 @@ class Run:
             self.usage.add_model_call(costs, asked[1].model_name)
 
     def end_with(self, message: Msg) -> Stage:
-        """Remember the reply of a run that no Post event of a stage reports; PostCall does.
+        """Remember a reply that no Post event of a stage reports; the PostCallEvent reports it.
 
         Signals: the reply; the error of memory.
         Cancels: nothing: the write, once begun, runs to its end.

@@ -248,7 +248,7 @@ class SavingAgent(AgentCore):
     # --- session= ---------------------------------------------------------------------------------------------------
 
     def bound(self, memory: Memory) -> Flow[bool]:
-        """Bind the agent's own conversation to the agent's session, if that is still to be done.
+        """Bind the agent's own conversation to the session given to the agent, unless that was done already.
 
         Signals: True if it was loaded now; the errors of `load`.
         Cancels: as `load`.

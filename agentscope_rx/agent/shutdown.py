@@ -34,7 +34,7 @@ from agentscope_rx.reactive.kernel.observer import Sink
 
 
 class ShutdownState(StrEnum):
-    """The progress of a shutdown."""
+    """The progress of a shutdown: `RUNNING`, `SHUTTING_DOWN`, `TERMINATED`; see `GracefulShutdown`."""
 
     RUNNING = "running"
     SHUTTING_DOWN = "shutting_down"

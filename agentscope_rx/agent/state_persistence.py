@@ -10,7 +10,7 @@ from agentscope_rx.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class StatePersistence:
-    """The parts of a conversation to save and load: the messages, pending calls with approvals, or both."""
+    """The parts of a conversation to save and load: the messages (`memory`), the pending calls (`pending`), or both."""
 
     memory: bool = True
     pending: bool = True

@@ -14,7 +14,9 @@ from typing import Literal, cast, get_args
 from agentscope_rx.errors import ConfigurationError
 
 WhenBusy = Literal["error", "queue", "replace"]
-"""What a call does while another run is in progress in its conversation."""
+"""The effect of a call while another run is in progress in its conversation.
+
+"error": `AgentBusyError`; "queue": the call waits for its turn; "replace": the run is interrupted."""
 
 _CHOICES: tuple[str, ...] = get_args(WhenBusy)
 

@@ -31,7 +31,7 @@ class BackgroundHook(Hook):
     |---|---|
     | `after` | seconds in the foreground; then the call goes on in the background |
     | `tools` | the tools that `after` is for; None: all without the option `background` |
-    | `wait` | what a run does that would end while jobs are in progress: "wait", "leave" or "stop" |
+    | `wait` | a run that would end while jobs are in progress waits for them ("wait"), leaves them or stops them |
     | `max_jobs` | jobs of one conversation in progress; further calls stay in the foreground |
     | `with_tools` | False: without `background_list`, `_read`, `_send`, `_stop` and `_wait` for the model |
 

@@ -43,7 +43,7 @@ CANNOT_WAIT = (
 
 
 class Job:
-    """One call. `state` is None while it is in the foreground."""
+    """A tool call that may go on in the background. `state` is None while it is in the foreground."""
 
     __slots__ = (
         "__weakref__",
@@ -206,7 +206,7 @@ class Job:
     # --- what is sent to it -------------------------------------------------------------------------------------------
 
     def received(self) -> Flow[str]:
-        """As `ToolContext.received`."""
+        """The messages sent to this job; see `ToolContext.received`."""
         mail = self.mail
         if mail is None:
             mail = self.mail = ReplayLog(KEPT_MAIL, where=f"messages to a call of {self.call.name!r}")

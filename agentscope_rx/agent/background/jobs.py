@@ -115,7 +115,7 @@ class Jobs:
 
     @property
     def in_progress_within(self) -> tuple[Job, ...]:
-        """The same, and those of the conversations of sub-agents."""
+        """The jobs that have not ended, those in the conversations of sub-agents included."""
         return (*self.in_progress, *(job for jobs in self.below() for job in jobs.in_progress))
 
     def find(self, id: str) -> Job:

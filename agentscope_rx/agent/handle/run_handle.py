@@ -53,7 +53,10 @@ _event: Callable[[LoggedEvent], Event] = attrgetter("event")
 
 
 class HandleState(StrEnum):
-    """The state of a shared run: not begun, in progress, paused, being cleaned up, over."""
+    """The state of a shared run.
+
+    `WAITING`: not begun; `RUNNING`: in progress; `PAUSED`; `CLEANING`: being cleaned up; `ENDED`: over.
+    """
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -138,7 +141,7 @@ class RunHandle:
     | 0              | when its last subscriber leaves                                                       |
     | n seconds      | n seconds after the last one has left, unless another one comes                       |
 
-    Subscribers are those of `events` and `result`. No time runs before the first one.
+    Subscribers are those of `events` and `result`. Before the first one has come, the time does not run.
 
     The handle keeps up to `capacity` events (10,000) of about `max_bytes` (16 MiB), then drops the oldest. It never
     drops an event that a reader, for which the run waits, has yet to read. Later subscribers get the error of the run,

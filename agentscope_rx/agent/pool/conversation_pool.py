@@ -249,7 +249,7 @@ class ConversationPool:
 
     @asynccontextmanager
     async def conversation(self, user: str, session_id: str) -> AsyncGenerator[LeasedConversation]:
-        """Hold the conversation during a block: for its memory, for several calls, or to solve a conflict."""
+        """Hold the conversation during a block: to read its memory, to make several calls, or to resolve a conflict."""
         pair = check_pair(user, session_id)
 
         def lease(agent: Agent, memory: Memory) -> Flow[LeasedConversation]:

@@ -95,7 +95,7 @@ class ActingAgent(Agent):
         return throw(UsageLimitError(run.usage.owner_of(which, limit), which, limit))
 
     def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
-        """One batch of tool calls; see `react.acting`."""
+        """One batch of tool calls: their execution, then the next stage."""
         if run.durable is not None:
             return run.durable.before(run, "acting", partial(acting, self, run, calls))
         return acting(self, run, calls)

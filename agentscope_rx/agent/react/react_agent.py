@@ -67,7 +67,7 @@ class ReActAgent(ActingAgent):
 
     **Model and prompt**
 
-    - `model`: a `ChatModel`, or a name such as "openai:gpt-5-mini" (see `models.registry`).
+    - `model`: a `ChatModel`, or a name such as "openai:gpt-5-mini" (see `get_model`).
     - `sys_prompt`: a text, or a function of the `Run` that returns a text, None, an awaitable or an Observable. The
       agent calls it once for each run, before the hooks on PreCallEvent; its errors fail the run.
     - `memory_window`: the part of the memory that a request sends, a number of tokens or a `TokenWindow`; None sends
@@ -91,12 +91,12 @@ class ReActAgent(ActingAgent):
 
     **Calls**
 
-    - `when_busy`: what a call does during another one in the same conversation. "error" refuses it, "queue" lets it
+    - `when_busy`: the effect of a call during another one in the same conversation. "error" refuses it, "queue" lets it
       wait (at most `queue_limit` calls), "replace" interrupts the run in progress.
     - `check_running=False` lets calls on one memory overlap; messages are stored in order of arrival.
-    - `pending`: what becomes of pending calls that new input does not answer. "recover" gives them error results,
-      "error" fails the new call with `PendingCallsError`.
-    - `in_doubt`: what becomes of calls whose process ended while they ran: "ask" the caller, "run" them again, "fail".
+    - `pending`: the fate of pending calls that new input does not answer. "recover" gives them error results, "error"
+      fails the new call with `PendingCallsError`.
+    - `in_doubt`: the fate of calls whose process ended while they ran: "ask" the caller, "run" them again, "fail".
     - `hooks`, `tracer` and `shutdown`: see `Hook`, `Tracer` and `GracefulShutdown`.
 
     **State and knowledge**
@@ -104,6 +104,7 @@ class ReActAgent(ActingAgent):
     - `session` (a `Session`, a path or a URL) and `session_key` bind the agent's own conversation at its first run,
       within that run: hooks see the loaded history, and if it cannot be loaded, the run fails and the next one tries
       again. Conversations in other memories are not bound. `checkpoint` and `lease` are those of `bind`.
+      `state_persistence` selects the parts that are saved.
     - `long_term_memory` outlasts conversations. Mode "static" gives each call its notes and records it, "agent" gives
       the model tools to record and retrieve; "both" is the default.
     - `knowledge`: a knowledge base, or several. Mode "generic" (default) gives each call the passages for its question,
@@ -253,7 +254,7 @@ class ReActAgent(ActingAgent):
     # --- stages --------------------------------------------------------------------------------------------------
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
-        """One model round, after the input that is due (`enqueue`); see `react.reasoning`."""
+        """One model round, after enqueued input that is due. Override it to change or replace the round."""
         durable = run.durable
         if run.inbox.items or durable is not None:
             follow = partial(reasoning, self, run, sent_back=sent_back)
@@ -263,7 +264,7 @@ class ReActAgent(ActingAgent):
         return reasoning(self, run, sent_back=sent_back)
 
     def summarizing(self, run: Run, which: str | None = None) -> Stage:
-        """The summary at `max_iters`, or at the limit that `which` names; see `react.summarizing`."""
+        """The summary at `max_iters`, or at the usage limit named `which`."""
         if run.durable is not None:
             return run.durable.before(run, "summarizing", partial(summarizing, self, run, which), limit=which)
         return summarizing(self, run, which)

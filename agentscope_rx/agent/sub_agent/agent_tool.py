@@ -75,6 +75,7 @@ class AgentTool(ChildTool):
     - `memory` makes the memory of a new conversation. Each conversation of a parent keeps at most `max_conversations`,
       besides those with pending calls.
     - `interrupt_grace`: the seconds that an interrupted run has to end; None is no bound.
+    - `requires_approval`: True, or a function of the arguments: these calls wait for a person.
     - Calls have no timeout unless `execution_config` sets one. The agent's own limits and those of the parent's run
       bound them.
     """

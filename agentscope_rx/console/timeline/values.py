@@ -23,14 +23,14 @@ from typing import Literal
 from agentscope_rx.messages import ChatUsage
 
 LaneKind = Literal["run", "round", "model", "tool", "job", "compaction", "retrieval", "hub"]
-"""What a lane shows. "job": work in the background; "retrieval": passages for a round."""
+"""The kind of a lane. "job": work in the background; "retrieval": passages for a round."""
 
 LaneState = Literal["open", "done", "failed", "interrupted", "waiting", "lost"]
 """How a lane has ended. "open": the log has no end of it; "waiting": a run or call that waits for approval or a result;
 "lost": the process has ended, and another run goes on from there, or how far the work came is not known."""
 
 WaitKind = Literal["queue", "retry", "approval", "result", "caller"]
-"""What a lane waited for: a slot or a rate limit, the delay before another attempt, or, between runs, the approval or
+"""The reason for a wait: a slot or a rate limit, the delay before another attempt, or, between runs, the approval or
 the results of pending calls, or just the next call."""
 
 MarkKind = Literal["first_chunk", "retry", "error", "input", "plan", "message", "retrieval", "citation"]
@@ -50,13 +50,13 @@ class Wait:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The seconds that it took."""
         return self.end - self.begin
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at one moment."""
+    """An event of a lane at one moment, such as a retry or an error."""
 
     kind: MarkKind
     at: float
@@ -107,7 +107,7 @@ class Lane:
 
     @property
     def seconds(self) -> float:
-        """How long it took, so far if it is open."""
+        """The seconds that it took, so far if it is open."""
         return self.last - self.begin
 
     @property
@@ -186,7 +186,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Recorded runs: `lanes` are the outermost ones, by their beginning; `began` is in seconds since 1970."""
+    """Recorded runs: `lanes` are the outermost ones, by their beginning; `began` is in seconds since 1970.
+
+    All times of lanes, waits, marks and chunks are in seconds after `began`.
+    """
 
     began: float = 0.0
     lanes: tuple[Lane, ...] = ()
