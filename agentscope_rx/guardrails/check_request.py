@@ -13,7 +13,7 @@ from agentscope_rx.models.wire.json_codec import encode_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(HasSource):
-    """What is judged, read-only. `text` is its text: of a tool call the JSON of its arguments.
+    """The content that a check judges, read-only. `text` is its text; for a tool call the JSON of its arguments.
 
     | kind          | has                                                                                       |
     |---------------|-------------------------------------------------------------------------------------------|

@@ -46,12 +46,12 @@ ToolOperator = Callable[[Observable[ToolEvent], ToolRequest], Observable[ToolEve
 
 
 class GuardrailsHook(Hook):
-    """Checks input, output, tool calls and tool results by these checks, which stop, replace or warn.
+    """Runs checks on input, output, tool calls and tool results. A check may stop, replace or warn.
 
     | checks of | are asked | after a stop |
     |---|---|---|
     | `input` | before it is remembered | the run ends with the reply |
-    | `output` | about each window of text, before it is shown | what was shown is void; the reply is the answer |
+    | `output` | about each window of text, before it is shown | the text shown so far is void; `reply` is the answer |
     | `tool_call` | before approvals; slow checks as the call begins | the call is not run; the model reads why |
     | `tool_result` | before it is shown and remembered | the model reads why, in its place |
 
@@ -248,7 +248,7 @@ class GuardrailsHook(Hook):
     # --- tools --------------------------------------------------------------------------------------------------------
 
     def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
-        """Why the call must not run: before approvals by the checks that take no time, and later by all."""
+        """The reason why the call must not run, by the checks that take no time; as the call begins, by all checks."""
         return self._tools.refusal(call, source)
 
     def on_pre_acting(self, event: Event) -> Event | Flow[Event]:
@@ -271,7 +271,7 @@ class GuardrailsHook(Hook):
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
-        """What takes the place of inputs that were stopped after they were remembered."""
+        """The messages that replace inputs which were stopped after they were remembered."""
         self._core.live.pop(source.run_id, None)
         state = self._core.part.get(source)
         if not state.refused and source.run_id not in state.stops:

@@ -33,10 +33,10 @@ PHRASES = re.compile(
 
 
 class InjectionHints(TextGuardrail):
-    """Warns of phrases that are common in injected instructions, removes them, or stops.
+    """Warns of phrases that are common in injected instructions; or, by `action`, replaces them or stops.
 
-    A hint, and no protection: an attacker need not use these phrases, and a text about injections does. What protects
-    is that untrusted results can do nothing: see `UntrustedResults`.
+    It gives a hint, not protection: an attacker need not use these phrases, and a text about injections does. For
+    protection restrict what the agent may do after it has read untrusted results: see `UntrustedResults`.
     """
 
     reach = 120

@@ -48,7 +48,8 @@ _Find = Callable[[str], Iterator[Span]]
 class PersonalData(TextGuardrail):
     """Replaces numbers of accounts, cards and persons, and addresses, by `[IBAN removed]`; or stops, or warns.
 
-    `find` are some of these; `countries` are those whose numbers of persons are looked for. Extra `guardrails`.
+    `action` is "replace" (default), "stop" or "warn". `find` selects from the table; `countries` are those whose
+    numbers of persons are looked for. Extra `guardrails`.
 
     | what | is found if |
     |---|---|

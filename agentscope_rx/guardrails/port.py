@@ -33,9 +33,9 @@ TIMEOUT = 10.0
 class Guardrail:
     """A check; a subclass sets `kinds` and writes `check`. `@guardrail` makes one of a function.
 
-    - `kinds`: what it judges: `"input"`, `"output"`, `"tool_call"`, `"tool_result"`
+    - `kinds`: the content that it judges: `"input"`, `"output"`, `"tool_call"`, `"tool_result"`
     - `timeout`: its deadline in seconds (None: none)
-    - `on_error`: `"stop"`: what it judges is stopped if it fails or is late; `"pass"`
+    - `on_error`: a check that fails or is late counts as a stop (`"stop"`) or as a pass (`"pass"`)
     - `parallel`: input: it runs beside the model, whose answer is held back until the verdict
     - `whole`: output: it gets each block of text at once, which is held until then, without a bound
     - `reach`: output: the length of the longest thing that it looks for. So many characters stay held until more text
@@ -59,7 +59,7 @@ class Guardrail:
         return type(self).__name__
 
     def check(self, request: CheckRequest) -> Answer:
-        """The verdict on what the request holds. A check that blocks or computes for long does so on a worker."""
+        """The verdict on the content of the request. A check that blocks or computes for long must use a worker."""
         raise NotImplementedError
 
     @property

@@ -96,13 +96,13 @@ class Secrets(TextGuardrail):
     """Replaces secrets by `[secret removed]`, private keys by `[private key removed]`; or stops, or warns.
 
     It finds keys and tokens of some 25 services, private keys and passwords in URLs, by detect-secrets (extra
-    `guardrails`). Nothing is verified over the network.
+    `guardrails`). Nothing is verified over the network. `action` is "replace" (default), "stop" or "warn".
 
     - `keywords`: also looks for quoted values of names such as `password`
     - `entropy`: also for quoted texts that look random: True, or the limits in bits per character, `{"base64": 4.5,
       "hex": 3.0}`
     - `patterns`: regular expressions of your own, by what they find
-    - `allow`: a regular expression: what it matches is no secret
+    - `allow`: a regular expression; a text that it matches is not a secret
 
     A secret without a form of its own is not found: a password in a sentence, a token of an unknown service. `keywords`
     and `entropy` also find things that are no secrets. A search takes about 0.4 ms of CPU time for 1,000 characters.

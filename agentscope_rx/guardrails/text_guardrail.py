@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 class TextGuardrail(Guardrail):
-    """A check that looks for spans in a text: it replaces each, stops at the first, or warns.
+    """A check that looks for spans in a text. `action`: it replaces each ("replace"), stops at the first, or warns.
 
     A subclass writes `find`; `template` takes the place of what was found. A text of more than 8,192 characters is
     searched on a worker thread. In a tool call the texts of the arguments are searched, and their form stays.
@@ -58,7 +58,7 @@ class TextGuardrail(Guardrail):
         check_guardrail(self)
 
     def find(self, text: str, before: str = "") -> Iterable[Span]:
-        """What is in the text; `before` is what stands before it."""
+        """The spans that were found in the text; `before` is the text directly before it."""
         raise NotImplementedError
 
     def check(self, request: CheckRequest) -> Answer:
@@ -68,7 +68,7 @@ class TextGuardrail(Guardrail):
         return on_worker(partial(self._judge, request))
 
     def redacted(self, text: str) -> str:
-        """The text with what was found in it replaced, such as for a log: `Content(redact=Secrets().redacted)`."""
+        """The text with all finds replaced, such as for a log: `Content(redact=Secrets().redacted)`."""
         spans = disjoint(self.find(text))
         return self._without(text, spans) if spans else text
 

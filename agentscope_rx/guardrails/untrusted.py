@@ -204,7 +204,7 @@ class UntrustedResults(Hook):
     # --- isolation ----------------------------------------------------------------------------------------------------
 
     def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
-        """Why a sensitive tool must not run now."""
+        """The reason why a sensitive tool must not run now; None if it may."""
         state = self._part.get(source)
         held = self.then == "refuse" and self._is_held(state, call, tool)
         if not held and call.id not in self._own_calls(source):
@@ -220,7 +220,7 @@ class UntrustedResults(Hook):
         return True if self.then == "approve" and self._is_held(self._part.get(source), call, tool) else None
 
     def for_sub_agents(self) -> Hook:
-        """Returns this hook: what binds the agent binds its sub-agents."""
+        """Returns this hook: the agent's restrictions hold for its sub-agents, too."""
         return self
 
     def _is_held(self, state: Taint, call: ToolUseBlock, tool: Tool | None) -> bool:

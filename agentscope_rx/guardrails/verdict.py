@@ -74,12 +74,12 @@ class Verdict:
 
 
 PASS: Final = Verdict()
-"""It may go on."""
+"""The verdict of a check that has no objection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict other than `PASS`: which check, of what kind, and why. `error` is why the check itself has failed."""
+    """A verdict other than `PASS`: the check, the kind of content, the reason; `error` if the check itself failed."""
 
     guardrail: str
     kind: Kind

@@ -61,7 +61,7 @@ class Drop(Enum):
 
 
 DROP: Final = Drop.DROP
-"""What a hook on chunks returns to hide a chunk. The message stays as it is."""
+"""The answer of a hook on chunks that hides a chunk. The message stays as it is."""
 
 Answer = Event | Drop | None | Awaitable[Event | Drop | None] | abc.ObservableBase[Event]
 """What a hook may return."""
@@ -145,7 +145,7 @@ class Hook:
         return None
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
-        """Return what makes the conversation smaller before this model request, or None.
+        """Return a `Compaction` that makes the conversation smaller before this model request, or None.
 
         The run asks before every request of a round or summary, and `agent.compact()` asks between runs. Hooks are
         asked in order, each about what the one before has left. The agent writes the changes to memory in one step,
@@ -292,7 +292,7 @@ class Tracer(Hook):
 
     priority = OUTERMOST
     alone: bool = False
-    """True for a tracer in place of those of the process (see `hooks.process_wide`)."""
+    """True for a tracer that replaces those of the whole process (see `agentscope_rx.tracing.instrument`)."""
     beside: bool = False
     """True for a tracer of the process that stays where another one stands `alone`."""
 

@@ -155,7 +155,7 @@ class CompiledHooks:
         return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
 
     def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
-        """`fire`, then `then(event)`, without an operator if no hook gets the event.
+        """`fire`, then the flow `then(event)`.
 
         Signals: those of `then(event)`; a `HookError`, or the error of a hook.
         Cancels: the hook in progress, or that flow.

@@ -51,4 +51,4 @@ class _Untraced(Tracer):
 
 
 UNTRACED: Tracer = _Untraced()
-"""The tracer of an agent that no tracer of the process is to see: `ReActAgent(..., tracer=UNTRACED)`."""
+"""Keeps an agent out of the traces of `instrument`: `ReActAgent(..., tracer=UNTRACED)`."""

@@ -82,7 +82,7 @@ class AroundHook(Hook):
         return AroundHook(self.kind, MethodType(self.operator, instance), self.priority)
 
     def is_same(self, other: Hook) -> bool:
-        """True if the other one is this hook. Each access to a method gives a new object."""
+        """True if the other one is this hook. (Each access to a method gives a new object, so `is` does not tell.)"""
         if self is other:
             return True
         mine = (self.kind, self.operator, self.priority)
