@@ -1,4 +1,4 @@
-"""Documents that agents can ask: readers, chunkers, stores, retrieval, indexing, and what connects them to an agent.
+"""Documents that agents search: readers, chunkers, stores, retrieval, indexing, and the hook that gives them to agents.
 
     documents --Reader--> sections --Chunker--> chunks --EmbeddingModel--> vectors --> ChunkStore
     question --> nearest + matching --> joined --> threshold --> reranked --> passages, with a window --> the model

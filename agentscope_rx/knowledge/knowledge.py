@@ -19,7 +19,7 @@ LIMIT = 5
 
 
 class Knowledge(ABC):
-    """The port to what can be asked for passages: a `KnowledgeBase`, or a service of your own.
+    """A source of passages for questions: a `KnowledgeBase`, or a service of your own.
 
         passages = await knowledge.retrieve("What does a ticket cost?", limit=5)
 
@@ -27,9 +27,9 @@ class Knowledge(ABC):
     """
 
     name: str = "knowledge"
-    """Names it in citations and to models."""
+    """The name of the base in citations, and for models."""
     description: str = ""
-    """What it knows, for a model that decides when to ask."""
+    """The content of the base in words, by which a model decides when to ask."""
 
     @abstractmethod
     def retrieve(

@@ -10,9 +10,9 @@ from agentscope_rx.reactive import Flow
 
 
 class Reader(ABC):
-    """The port to a format of documents: a subclass sets `suffixes` or `media_types`, and writes `read`.
+    """A reader of one format of documents. A subclass sets `suffixes` or `media_types`, and writes `read`.
 
-    It is chosen by the end of a file's name, or by the whole of it, such as `Makefile`. It may be used on several
+    It is chosen by the ending of a file's name, or by the whole name, such as `Makefile`. It may be used on several
     threads and loops at once.
     """
 
@@ -23,7 +23,7 @@ class Reader(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """What its sections depend on: a document is read again if it has changed. Add options to it."""
+        """The name and options of the reader as a text. If it changes, documents are read again."""
         return type(self).__name__
 
     @abstractmethod

@@ -22,7 +22,7 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """A document in a store. `fingerprint` is what its chunks depend on beside its content: reader, chunker, model."""
+    """A document in a store. `fingerprint` names the reader, chunker and model that its chunks were made with."""
 
     document: Document
     chunks: int
@@ -33,7 +33,8 @@ class ChunkStore(ABC):
     """Keeps documents as chunks with vectors.
 
     - **A document is visible as a whole or not at all.** `put` makes its new chunks visible, and its old ones
-      invisible, in one step, when the last one has been written. What a killed process has left is never found.
+      invisible, in one step, when the last one has been written. Chunks left behind by a killed process are never
+      found.
     - **Words are found in every language.** English endings do not matter; Chinese, Japanese and Thai are indexed by
       characters and pairs of them, and names in code by their parts.
     - **Filters hold in the search**, not after it, so `limit` chunks are found if there are as many.
@@ -89,7 +90,7 @@ class ChunkStore(ABC):
     def matching(
         self, text: str, limit: int, where: Where | None = None, vector: Sequence[float] | None = None
     ) -> Flow[tuple[Found, ...]]:
-        """The chunks that share words with the text, the most relevant first (BM25, or what the database has like it).
+        """The chunks that share words with the text, the most relevant first (BM25, or the database's own ranking).
 
         Signals: one tuple, each with its `relevance`, and with its `similarity` if a vector is given;
         `KnowledgeStorageError`.

@@ -27,15 +27,15 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Excluding:
-    """Matches everything but these values, and documents without the name."""
+    """Matches every other value than these, and documents that have no value under the name."""
 
     values: Sequence[Scalar]
 
 
 Condition: TypeAlias = Scalar | Sequence[Scalar] | Between | Prefix | Excluding
-"""What a value of the metadata has to be: equal, one of several, or as a `Between`, `Prefix` or `Excluding` says."""
+"""A condition on a value of the metadata: the value itself, one of several, a `Between`, `Prefix` or `Excluding`."""
 Where: TypeAlias = Mapping[str, Condition]
-"""Which documents are searched, by their metadata. Every named condition must hold.
+"""Selects the documents to search by their metadata. Every named condition must hold.
 
     {"language": "en"}                       equal
     {"kind": ["guide", "reference"]}         one of these

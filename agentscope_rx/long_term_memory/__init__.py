@@ -1,4 +1,4 @@
-"""Long-term memory: what outlasts a conversation. The port, the hook and the tools for agents, and implementations.
+"""Long-term memory: facts that outlast a conversation. The port, its implementations, the hook and the tools.
 
 `ReActAgent(long_term_memory=...)` installs the hook and the tools, as `long_term_memory_mode` says: "static", "agent"
 or "both".

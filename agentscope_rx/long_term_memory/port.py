@@ -24,7 +24,7 @@ LIMIT = 5
 
 
 class LongTermMemory(ABC):
-    """Remembers across conversations: `record` keeps what messages say, `retrieve` finds it again.
+    """Remembers across conversations: `record` keeps the content of messages, `retrieve` finds it again.
 
         await memory.record([Msg.user("I moved to Berlin.")], scope=MemoryScope(user="ann"))
         notes = await memory.retrieve("Where do I live?", 5, scope=MemoryScope(user="ann"))
@@ -37,7 +37,7 @@ class LongTermMemory(ABC):
     def record(
         self, messages: Sequence[Msg], *, scope: MemoryScope | None = None, source: NoteSource | None = None
     ) -> Flow[None]:
-        """Keep what the messages say, for this scope. Messages without text have no effect.
+        """Keep the content of the messages, for this scope. Messages without text have no effect.
 
         Signals: one None when it is stored, so that `retrieve` may find it (a service may take longer); a
         `LongTermMemoryError`, or the error of a model that the memory uses.

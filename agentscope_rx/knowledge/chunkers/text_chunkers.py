@@ -44,8 +44,9 @@ _LEAST = 16
 
 
 class TextChunker(Chunker):
-    """What the chunkers of text share; the default is a `HeadingChunker`. `size` and `overlap` are tokens, as `count`
-    counts them (default: an estimate).
+    """The base class of the chunkers of text; the default chunker is a `HeadingChunker`.
+
+    `size` and `overlap` are tokens, as `count` counts them (default: an estimate).
 
     | chunker | ends a chunk | does not go beyond |
     |---|---|---|

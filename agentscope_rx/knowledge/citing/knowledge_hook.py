@@ -213,7 +213,7 @@ class KnowledgeHook(Hook):
         return request.history.pipe(concat_map(partial(self._retrieve, request, call)))
 
     def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
-        """Nothing: the run has ended, also if it was disposed of, and its passages are given up."""
+        """Changes no message: the run has ended, so the hook forgets its passages."""
         self._calls.pop(source.run_id, None)
         return ()
 

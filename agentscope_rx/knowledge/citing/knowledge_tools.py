@@ -44,8 +44,9 @@ def knowledge_tools(
 ) -> tuple[Tool, ...]:
     """The tool `retrieve_knowledge(query, limit)`; with several bases it has an argument `base`, too.
 
-    It changes nothing, so it may run beside others. The model can neither see nor change `where`, nor the
-    `KnowledgeScope` of the call. If all bases fail, the result is an error; if some do, it says so.
+    The options are those of `KnowledgeHook`. The tool changes nothing, so it may run beside others. The model can
+    neither see nor change `where`, nor the `KnowledgeScope` of the call. If all bases fail, the result is an error; if
+    some do, it says so.
     """
     check_count("limit", limit)
     check_threshold(threshold)

@@ -28,8 +28,8 @@ LIMITS = ReadLimits(size=10 * MIB)
 class ImageReader(Reader):
     """Reads PNG, JPEG, GIF and WebP as one section with the picture.
 
-    Its text is what the model `describe` writes, which must be able to see; without one, it is the document's title,
-    or the words of its name. Pictures are not unpacked here.
+    Its text is the description by the model `describe`, which must accept images. Without one, it is the document's
+    title, or the words of its name. Pictures are not unpacked here.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".jpg", ".jpeg", ".gif", ".webp")

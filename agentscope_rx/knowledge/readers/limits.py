@@ -13,7 +13,7 @@ LEAST_MEMORY = 256 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """What one document may use while it is read, at most. Some documents are made to harm.
+    """The limits for reading one document. They protect you from documents that are made to harm.
 
     | limit | of | readers | beyond it |
     |---|---|---|---|

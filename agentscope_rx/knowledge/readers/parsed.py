@@ -60,7 +60,7 @@ class ParserReader(Reader):
 
 
 class HtmlReader(ParserReader):
-    """Reads what can be seen of HTML pages: text under its headings, tables, code. Scripts are never run.
+    """Reads the visible parts of HTML pages: text under its headings, tables, code. Scripts are never run.
 
     Navigation, forms, comments and hidden elements are left out. The page's title is the outermost heading.
     """

@@ -36,7 +36,7 @@ def default_readers(
     | `TextReader` | `.txt`, `.rst`, `.log` and others, in the encoding that their bytes show | |
     | `CodeReader` | source code of some sixty languages | |
     | `CsvReader` | `.csv`, `.tsv`: each row as `name: value; ...` | |
-    | `HtmlReader` | what can be seen of a page; scripts are never run | `documents` |
+    | `HtmlReader` | the visible parts of a page; scripts are never run | `documents` |
     | `PdfReader` | texts page by page; a scanned page has no text | `documents` |
     | `DocxReader` | paragraphs and tables; headings by their styles | `documents` |
     | `PptxReader` | slides, with the notes of the speaker | `documents` |

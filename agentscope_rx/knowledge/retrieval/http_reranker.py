@@ -41,7 +41,7 @@ _CONFIG: Final = ExecutionConfig(timeout=10.0, total_timeout=30.0)
 
 
 class HttpReranker(Reranker):
-    """Scores passages by a reranking model behind an HTTP API.
+    """Scores passages by the reranking model `model_name` behind an HTTP API.
 
     | `api` | POST | the scores are in |
     |---|---|---|

@@ -72,8 +72,8 @@ class KnowledgeBase(Knowledge):
     | `embedding` | the model of its vectors (default `StaticEmbeddingModel()`, for English) |
     | `name`, `description` | tell models what it holds |
     | `search` | "hybrid", "vector" or "keyword" |
-    | `vector_weight` | what meaning counts for in hybrid search, 0 to 1; the words count for the rest |
-    | `pool` | each search finds so many times as many chunks as passages are asked for, at least 50 |
+    | `vector_weight` | the weight of the meaning in hybrid search, 0 to 1; the words have the rest |
+    | `pool` | a factor: each search finds `pool` chunks for each passage asked for, at least 50 in all |
     | `reranker` | orders the best of them, `pool` for each passage, at least 20; if it fails, the order stays |
     | `window` | so many chunks before and after a hit are in the text of its passage; hits that touch are one |
     | `timeout` | the seconds of one retrieval |

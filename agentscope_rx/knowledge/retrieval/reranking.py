@@ -35,9 +35,9 @@ class Reranker(ABC):
 
     @abstractmethod
     def rerank(self, query: str, passages: Sequence[Passage]) -> Flow[Sequence[float]]:
-        """How well each of these passages fits the query, in their order: the more the better.
+        """The scores of these passages for the query, in the order of the passages; a higher score fits better.
 
-        From 0 to 1; if a score is beyond, all are taken for logits.
+        Scores are from 0 to 1. If one lies outside, all are taken for logits.
 
         Signals: one list, with a score for each passage; `RerankingError`, a `ModelError`.
         Cancels: the request.

@@ -45,7 +45,7 @@ _MAX_QUERY: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What to search for: at least one query. `usage` is what `model_name` needed for it.
+    """The queries to search for, at least one. `usage` are the tokens of the model `model_name`.
 
     `error_text` says why the query is the question as it is; '' if a model wrote it.
     """

@@ -34,9 +34,9 @@ def retrieve_all(
 ) -> Flow[tuple[Passage, ...]]:
     """At most `limit` passages for all of these queries together, best first.
 
-    The places of a passage in the results are joined (reciprocal rank fusion): what is first for one query stands
-    before what is second for another, and what fits several before both. The score is 1 for what is first for every
-    query. One query is asked as it is.
+    The places of a passage in the results are joined (reciprocal rank fusion). The first passage for one query comes
+    before the second for another; a passage that fits several queries comes before both. The first passage for every
+    query has the score 1. With one query this is `retrieve`, whose options it takes.
 
     Signals: one `Passages`, with the problems of all queries; `InvalidInputError`; the first error of a retrieval.
     Cancels: the retrievals in progress; others do not begin.

@@ -47,7 +47,7 @@ class QdrantChunkStore(ChunkStore):
     The place is the URL of a server, the path of a folder or ":memory:" (Qdrant's local mode, for one process and some
     thousand chunks), or a function that makes the client, which `close` closes. A search compares with each vector and
     is exact; with `index="hnsw"` it takes less time, and misses some. The laws are not promised for a cluster with
-    replicas.
+    replicas. `timeout` are the seconds of one request to a server.
     """
 
     def __init__(

@@ -119,9 +119,9 @@ class SqliteLongTermMemory(LongTermMemory):
     def record(
         self, messages: Sequence[Msg], *, scope: MemoryScope | None = None, source: NoteSource | None = None
     ) -> Flow[None]:
-        """Store what the messages say.
+        """Store the content of the messages.
 
-        What does not go as planned, but loses nothing, is reported to `on_error`: a model that fails or gives no usable
+        Errors that lose nothing are reported to `on_error`: a model that fails or gives no usable
         facts (the messages are stored as notes), an operation that the model has not decided (the fact is added), an
         embedding model that fails (a later record embeds these facts).
 
