@@ -58,7 +58,7 @@ _NOTHING = ChatUsage()
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The state of a run after some of its events.
+    """The state of a run after some of its events; made by `fold` and `RunFold`.
 
     `message` is its reply, None if it failed or has not ended. `history` holds the messages that it added to memory,
     `partial` the message that the model is writing. After all events it is the outcome of the run.

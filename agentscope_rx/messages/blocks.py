@@ -26,7 +26,7 @@ from agentscope_rx.messages.sources import SOURCE_TYPES, FramesSource, Source, V
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Text."""
+    """A text of a message or of a tool's result."""
 
     text: str
     type: Literal["text"] = "text"
@@ -185,7 +185,20 @@ class ToolUseBlock:
 
 
 class ToolResultKind(StrEnum):
-    """The kinds of results other than a success. The last three are placeholders of calls that wait."""
+    """The kinds of results other than a success. The last three are placeholders of calls that wait.
+
+    | kind | the call |
+    |---|---|
+    | `NOT_FOUND` | names no tool, or one of an inactive group |
+    | `INVALID_ARGUMENTS` | has arguments that the tool does not accept |
+    | `TIMEOUT` | took longer than its deadline |
+    | `FAILED` | raised an error |
+    | `INTERRUPTED` | was cut off before its result, or never began |
+    | `REJECTED` | was refused by a person, a hook or a rule |
+    | `SUSPENDED` | waits for a result from outside the run |
+    | `APPROVAL_REQUIRED` | waits for a person's approval |
+    | `IN_DOUBT` | had begun when its process ended, and waits for the caller's decision |
+    """
 
     NOT_FOUND = "not_found"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -221,7 +234,7 @@ class ToolResultFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
-    """The result of a call. `kind` is None for a success, and names the error else.
+    """The result of the call with this `id` and `name`. `kind` is None for a success, else it names the error.
 
     A str as `output` becomes a text block.
     """

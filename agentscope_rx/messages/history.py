@@ -194,7 +194,7 @@ Place = tuple[int, int]
 
 
 def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
-    """The place of the call of each result, by the place of the result; results without a call are left out.
+    """The places of results, each with the place of its call; results without a call are left out.
 
     A result answers the latest earlier call of its id without a result (in its own message, any), so an id can be used
     again. Each call has at most one result. Only assistant messages have calls.

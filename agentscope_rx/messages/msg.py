@@ -31,7 +31,7 @@ from agentscope_rx.messages.structured import STRUCTURED, structured_as
 
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
-    """The tokens and seconds of a model call. `a + b` sums every field.
+    """The tokens of a model call, and its `time` in seconds. `a + b` sums every field.
 
     `cached_tokens` are the part of `input_tokens` that the provider had cached, `reasoning_tokens` the part of
     `output_tokens` for thinking.
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class MsgRole(StrEnum):
-    """The role of a message's author."""
+    """The role of a message's author: `USER`, `ASSISTANT`, `SYSTEM` or `TOOL`."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -308,7 +308,7 @@ class Msg:
         return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
 
     def to_json(self) -> str:
-        """The message as JSON; `Msg.from_json` reads an equal message, unless it names local files (see there).
+        """The message as JSON; `Msg.from_json` reads an equal message, unless it names local files (see `FileSource`).
 
         `InvalidInputError` if metadata or arguments have a value without a JSON form.
         """

@@ -263,7 +263,7 @@ def _checked_path(path: str, root: str | None) -> str:
 SOURCE_TYPES = (URLSource, Base64Source, FileSource)
 
 Source = Annotated[URLSource | Base64Source | FileSource, Discriminator("type")]
-"""Where the data of a picture, sound, video or file is. pydantic chooses the class by `type`."""
+"""The source of the data of a picture, sound, video or file. pydantic chooses the class by `type`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,9 @@ class ChatModel(ABC):
     """
 
     provider: str = "custom"
-    """The name for capabilities, costs and traces."""
+    """The name of the provider, for capabilities, costs and traces."""
     output_modes: frozenset[OutputSupport] = frozenset(("tool", "prompted"))
-    """The supported modes. Native: `response_format` of type json_schema enforces the schema, also with tools."""
+    """The supported modes of structured output. Native: the provider enforces the schema, also beside tools."""
 
     def __init__(
         self,

@@ -132,7 +132,7 @@ class HttpChatModel(ChatModel):
         return None
 
     def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
-        """An answer in place of this error, for the agent to continue with; None, as nearly always, for none."""
+        """An answer in place of this error, for the agent to continue with; None: the error stands (default)."""
         return None
 
     def wants_stream(self, options: GenerateOptions) -> bool:

@@ -39,7 +39,10 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolSchema:
-    """The description of a tool for a model; `parameters` is a JSON schema of type object."""
+    """The description of a tool for a model; `parameters` is a JSON schema of type object.
+
+    `strict=True` asks the provider to hold the model to the schema; None is the provider's default.
+    """
 
     name: str
     description: str
@@ -258,11 +261,22 @@ TOOL_DEFAULTS: Final = ExecutionConfig(
 class GenerateOptions:
     """Options of one model call; None means the provider's default.
 
-    An option that the provider lacks raises `UnsupportedOptionError`, which names an alternative, before anything is
-    sent. `additional_body_params`, `additional_headers` and `additional_query_params` are sent unchanged; headers and
-    query do not appear in the repr, because they may hold keys. `tool_choice` that forces a call applies until the
-    model has made that call. `execution_config` has deadlines and retries. `stream=False` asks for the answer in one
-    piece.
+    | option | sets |
+    |---|---|
+    | `temperature`, `top_p`, `top_k`, `seed` | the sampling |
+    | `max_tokens`, `max_completion_tokens` | the longest answer, in tokens; the second one includes thinking (OpenAI) |
+    | `frequency_penalty`, `presence_penalty` | the penalties for repetition |
+    | `stop` | texts at which the answer ends |
+    | `thinking_budget` | the tokens of thinking, for models that take a number |
+    | `reasoning_effort` | the amount of thinking, for models that take a word such as "low" |
+    | `tool_choice`, `parallel_tool_calls` | a `ToolChoice`; False: at most one call in an answer |
+    | `response_format` | the format of the answer, as OpenAI's API has it |
+
+    The look-up page "Providers" says which provider takes which. An option that the provider lacks raises
+    `UnsupportedOptionError`, which names an alternative, before anything is sent. `additional_body_params`,
+    `additional_headers` and `additional_query_params` are sent unchanged; headers and query do not appear in the repr,
+    because they may hold keys. `tool_choice` that forces a call applies until the model has made that call.
+    `execution_config` has deadlines and retries. `stream=False` asks for the answer in one piece.
     """
 
     temperature: float | None = None

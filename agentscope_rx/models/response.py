@@ -15,7 +15,7 @@ from agentscope_rx.models.rates import RateHeaders
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped; the same values for all providers."""
+    """Why the model stopped, for all providers: `STOP`, `TOOL_CALLS`, `LENGTH`, `CONTENT_FILTER` or `OTHER`."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -40,7 +40,7 @@ class ToolUseDelta:
 
 @dataclass(frozen=True, slots=True)
 class AudioDelta:
-    """A piece of the audio of an answer: base64 of whole bytes. All pieces of an answer form one `AudioBlock`."""
+    """A piece of the audio of an answer: `data` is base64 of whole bytes. All pieces form one `AudioBlock`."""
 
     data: str
     media_type: str = "audio/pcm"

@@ -24,9 +24,9 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 class DashScopeChatModel(HttpChatModel):
     """A model of DashScope's native API. One object serves any number of event loops and calls.
 
-    `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given (see `endpoint_of`; the
-    default is Beijing, `DASHSCOPE_INTL_URL` is Singapore). `endpoint` is text or multimodal; "auto" decides by the
-    model's name and the content of the messages (see `kind_of`).
+    `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given. The default is
+    Beijing; for Singapore give https://dashscope-intl.aliyuncs.com/api/v1. `endpoint` is "text" or "multimodal"; "auto"
+    decides by the model's name and the content of the messages: the look-up page "Providers" has the rules.
 
     `enable_thinking` defaults to the model's own default; a `thinking_budget` in the options turns it on. With
     `enable_thinking=True` the answer is streamed even if `stream=False`: the API requires it. `send_reasoning` sends

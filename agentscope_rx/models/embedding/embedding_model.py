@@ -26,9 +26,9 @@ from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered
 
 EmbeddingInput: TypeAlias = str | TextBlock | ImageBlock | VideoBlock
-"""What a model embeds: text, or a block."""
+"""An input to embed: a text, or a block."""
 EmbeddingRole: TypeAlias = Literal["document", "query"]
-"""What an input is for. Some models embed a question differently from the text that answers it."""
+"""The purpose of an input. Some models embed a question ("query") differently from the text that answers it."""
 Vector: TypeAlias = tuple[float, ...]
 """One embedding, with as many numbers as the model has dimensions."""
 

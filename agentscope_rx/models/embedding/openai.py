@@ -18,7 +18,8 @@ class OpenAIEmbeddingModel(HttpEmbeddingModel):
     """Vectors of texts. `dimensions` requests shorter ones, if the model supports it.
 
     `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself requires a
-    key. OpenAI accepts 2,048 texts and 300,000 tokens in one request: 3,000 tokens for each of 100 texts.
+    key. OpenAI accepts 2,048 texts and 300,000 tokens in one request. For long texts lower `batch_size`: 100 texts may
+    have 3,000 tokens each.
     """
 
     provider = "openai"

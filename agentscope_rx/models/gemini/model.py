@@ -77,7 +77,7 @@ class GeminiChatModel(HttpChatModel):
     ) -> Flow[ChatResponse]:
         """One attempt: the token, if one is given, and one POST.
 
-        Signals: as `HttpChatModel.do_stream`; the exception of the function for the token.
+        Signals: as `ChatModel.do_stream`; the exception of the function for the token.
         Cancels: the wait for the token; the request or the reading of its answer.
         """
         token = self._token

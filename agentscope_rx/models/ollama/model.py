@@ -21,7 +21,8 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 class OllamaChatModel(HttpChatModel):
     """A model of an Ollama server. One object serves any number of event loops and calls.
 
-    `base_url` has the form of OLLAMA_HOST (see `endpoint_of`), which is its default; without both it is this machine.
+    `base_url` has the form of OLLAMA_HOST, which is its default: `box`, `:5000`, `https://ollama.com`. Without both it
+    is port 11434 of this machine.
     `api_key`, or OLLAMA_API_KEY, is for ollama.com. `think` turns thinking on or off, or sets its effort ("low",
     "medium", "high"), for models that can think; `keep_alive` is how long the model stays loaded ("10m", seconds, -1).
 

@@ -27,11 +27,13 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 class OpenAIChatModel(HttpChatModel):
     """A model of the Chat Completions API. One object serves any number of event loops and calls.
 
-    `profile` is the name of a known server's profile ("deepseek", "groq", ...: see `profiles`) or a `Profile`; if not
-    given, it is guessed from the host of `base_url`, and an unknown server is "generic". Address and key default to
-    the profile's address and environment variable (see `endpoint_of`). `stream=False` asks for the answer in
-    one piece. `send_reasoning` (earlier thinking goes back) and `native_output` (`response_format` holds answers to a
-    JSON schema) override the profile. `transport` sets a proxy or certificates: `Transport(HttpConfig(proxy=...))`.
+    `profile` is the name of a known server's profile ("deepseek", "groq", ...: see `get_model`) or a `Profile` of
+    `agentscope_rx.models.openai.profile`; if not given, it is guessed from the host of `base_url`, and an unknown
+    server is "generic". `base_url` and `api_key` default to the profile's address and environment variable; with
+    OpenAI, and with a server that has no profile, to OPENAI_BASE_URL and OPENAI_API_KEY. Requests go to `base_url` +
+    `/chat/completions`; no version is added. `stream=False` asks for the answer in one piece. `send_reasoning` (earlier
+    thinking goes back) and `native_output` (`response_format` holds answers to a JSON schema) override the profile.
+    `transport` sets a proxy or certificates: `Transport(HttpConfig(proxy=...))`.
     """
 
     provider = "openai"

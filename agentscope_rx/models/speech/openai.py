@@ -33,8 +33,8 @@ class OpenAITTSModel(TTSModel):
     """OpenAI's voices, and servers with the same API. `pcm` (24 kHz, 16 bit, mono) and `mp3` are streamed in chunks.
 
     Other formats arrive sentence by sentence. `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL
-    when not given; only OpenAI itself requires a key. `instructions` describe how to speak, if the model supports it;
-    `speed` is 0.25 to 4.
+    when not given; only OpenAI itself requires a key. `voice` is the name of a voice. `instructions` describe how to
+    speak, if the model supports it; `speed` is 0.25 to 4.
     """
 
     provider = "openai"

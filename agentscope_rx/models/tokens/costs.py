@@ -33,7 +33,7 @@ class PictureRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlatRule:
-    """Every picture costs the same."""
+    """Every picture costs `tokens` tokens."""
 
     tokens: int
 
@@ -141,7 +141,7 @@ OPENAI: Final = Costs(
     # OpenAI, "Images and vision": 85 + 170 for each tile of 512 (gpt-4o, gpt-4.1); gpt-5 takes 70 + 140, less
     picture=TileRule(85, 170),
 )
-"""OpenAI's models, of gpt-4o and gpt-5."""
+"""The costs of OpenAI's models gpt-4o and gpt-5."""
 OPENAI_MINI: Final = Costs(
     request=3,
     message=3,
@@ -150,12 +150,12 @@ OPENAI_MINI: Final = Costs(
     # the same page: patches of 32, at most 1,536, times 1.62 (gpt-4.1-mini, gpt-5-mini) or less
     picture=PatchRule(32, 1_536, 1.62),
 )
-"""OpenAI's mini models, which count pictures by patches."""
+"""The costs of OpenAI's mini models, which count pictures by patches."""
 ANTHROPIC: Final = Costs(
     # Anthropic, "Vision": width * height / 750, scaled down to 1,568 the longer side, about 1,600 at most
     picture=AreaRule(750, fit=1_568, most=1_600),
 )
-"""Anthropic's models."""
+"""The costs of Anthropic's models."""
 GEMINI: Final = Costs(
     # Google, "Understand and count tokens": 258 up to 384 each way, else 258 for each crop;
     # 32 for a second of sound, 263 for one of video: flat for about 45 and 15 seconds
@@ -163,18 +163,18 @@ GEMINI: Final = Costs(
     audio=1_440,
     video=3_945,
 )
-"""Google's models."""
+"""The costs of Google's models."""
 QWEN: Final = Costs(
     # Model Studio, "Visual understanding": a token per 28 * 28 pixels and 2 more, at most 1,280 unless max_pixels is
     # set; thinking is not sent back
     thinking=False,
     picture=PatchRule(28, 1_280, extra=2),
 )
-"""Qwen's models, at DashScope or elsewhere."""
+"""The costs of Qwen's models, at DashScope or elsewhere."""
 
 _KNOWN: Final = {"openai": OPENAI, "anthropic": ANTHROPIC, "gemini": GEMINI, "dashscope": QWEN}
 COSTS_OF: Final = {name: _KNOWN[models_of(name)] for name in PROVIDERS if models_of(name) in _KNOWN}
-"""By `ChatModel.provider`."""
+"""The costs of each vendor's models, by `ChatModel.provider`."""
 
 
 def size_of(source: Source) -> Size | None:

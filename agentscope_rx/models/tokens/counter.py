@@ -46,7 +46,7 @@ _SCRIPTS = tuple(
 
 
 class MessageCounts:
-    """A function of a message, computed once per message object."""
+    """Caches `count(message)`: it is computed once for each message object."""
 
     __slots__ = ("_count", "_known")
 

@@ -1,4 +1,4 @@
-"""How requests get to providers and answers back: HTTP, server-sent events, and what an error status means."""
+"""The transport of requests and answers: HTTP, server-sent events, and the errors for each status."""
 
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.framing import ServerEvent

@@ -18,7 +18,9 @@ _PROXIES = ("http", "https", "socks5", "socks5h")
 class HttpConfig:
     """Connection settings and limits. The defaults are httpx's: proxies from the environment, certificates verified.
 
-    `proxy` is a URL; `verify=False` disables certificate verification, an `SSLContext` replaces it. Configurations with
+    `proxy` is a URL; `trust_env=False` ignores proxies of the environment. `verify=False` disables certificate
+    verification, an `SSLContext` replaces it. `connect_timeout` is in seconds. At most `max_keepalive` idle connections
+    stay open, for `keepalive_seconds`. Configurations with
     the same connection settings share connections. Certificates are loaded once per process; `SSL_CERT_FILE` and
     `SSL_CERT_DIR` select others. Cookies are not kept. A header that cannot be sent is a `ConfigurationError` that
     names it. Redirects are followed within the origin, at most five times, with the method kept; any other is a

@@ -70,7 +70,7 @@ class CircuitBreaker(AttemptWrapper):
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """A trial attempt of the parent process ends there."""
+        """Called in a forked child: a trial attempt belongs to the parent process, and ends there."""
         for state in self._states.states:
             state.trial = None
 

@@ -63,7 +63,7 @@ class RateLimitedModel(AttemptWrapper):
     | `rate` | attempts begun | `per` seconds later |
     | `tokens_per_minute` | the estimate of an attempt, then its reported usage | a minute after it began |
     | a `Retry-After` | all attempts, after the provider refused one | when that time has passed |
-    | `headers` | what is left by the last answer, less attempts begun since | at the reset, or evenly until then |
+    | `headers` | the rest that the last answer reports, less later attempts | at the reset, or evenly until then |
 
     One object is one limit for all its users: runs, agents, threads and event loops, first come, first served. The wait
     uses up `total_timeout` only. A `Retry-After` or a reset beyond `max_retry_after` (`ExecutionConfig`, default a
