@@ -57,8 +57,8 @@ class PermissionRules:
     - A call that a hook has changed is decided as it will run. An approval of a person opens no denied call.
     - Methods may be called from any thread. Changes hold from the next decision on, also in a run in progress.
 
-    They decide about calls, not about what a program does that runs. A rule for `git log *` admits every option of `git
-    log`, and a command that walks folders (`grep -r x`) reads what lies there.
+    They decide about calls, not about the effects of a program that runs. A rule for `git log *` admits every option of
+    `git log`, and a command that walks folders (`grep -r x`) reads all files there.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class PermissionRules:
 
     @property
     def mode(self) -> Mode:
-        """What happens with calls that no rule is about: given in code, else kept in the file, else "ask"."""
+        """The treatment of calls that no rule is about: as given in code, else as kept in the file, else "ask"."""
         return self._given.mode or self._kept.mode or "ask"
 
     @mode.setter

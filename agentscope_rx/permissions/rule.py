@@ -39,8 +39,9 @@ class PermissionRule:
     - `my_shell(command: git log *)`, `bash(path: src/**)`: the same with another kind than the tool's name stands for
     - `fetch(arguments: {"url": "x"})`: those for which the model sends exactly these arguments
 
-    A rule that allows is read narrowly, one that asks or denies widely. What cannot be read, such as `$HOME` or a
-    command for a shell, is never allowed by such a rule, and asks if a rule of `deny` or `ask` is about such tools.
+    A rule that allows is read narrowly, one that asks or denies widely. An argument that cannot be judged, such as
+    `$HOME` or a command for a shell, is never allowed by such a rule, and asks if a rule of `deny` or `ask` is about
+    such tools.
 
     - **A path in `allow`**: all paths of the call, as they are written and as links lead. In `ask` and `deny`: one path
       of the call in any spelling (case, Unicode form, `..`, links, `\\`, `%2e`, `file://`, quotes), everything below
@@ -172,7 +173,7 @@ class PermissionRule:
 
     @property
     def runs_any(self) -> str | None:
-        """Says why this rule in `allow` would let a model run any program; None if it would not, as far as known."""
+        """The known reason why this rule in `allow` lets a model run any program; None if no reason is known."""
         return None if self._command is None else self._command.runs_any
 
     def allows(self, subject: Subject) -> bool:

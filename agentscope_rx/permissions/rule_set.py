@@ -12,7 +12,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.permissions.rule import PermissionRule
 
 Mode = Literal["plan", "ask", "accept_edits", "workspace"]
-"""What happens with calls that no rule is about.
+"""The treatment of calls that no rule is about.
 
 | mode | runs without asking |
 |---|---|

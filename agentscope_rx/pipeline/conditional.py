@@ -21,7 +21,7 @@ from agentscope_rx.reactive import Flow, append_if_missing, concat_map, just
 from agentscope_rx.tools.calls.lift import CallableKind, kind_of, lift
 
 Condition = Callable[[Msg], bool | Awaitable[bool] | Flow[bool]]
-"""A function of the last message of the input. One that is not async runs on the loop, and must not block."""
+"""A function of the last message of the input, plain or async. A plain one runs on the loop, and must not block."""
 
 
 class ConditionalPipeline(Pipeline):

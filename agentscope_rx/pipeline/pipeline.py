@@ -70,7 +70,7 @@ _TRACE = "trace"
 
 
 class Pipeline(ActingAgent):
-    """An agent that calls its members as `program` says. Subclass it and define `program`.
+    """An agent that calls its members in the order that `program` decides. Subclass it and define `program`.
 
         class Twice(Pipeline):
             def program(self, progress: Progress) -> Program:
@@ -93,7 +93,7 @@ class Pipeline(ActingAgent):
     takes_output: bool = True
     """True if steps with `output=True` may give the structured output that a caller requests."""
     is_workflow: bool = True
-    """For tracers: a program says what is done next, and no model."""
+    """For tracers: a program, and no model, decides on the next step."""
 
     most_rounds: int | None = 1000
     """The rounds that a program may ask for in a run, so that an endless one ends; None if it bounds them itself."""
@@ -175,7 +175,7 @@ class Pipeline(ActingAgent):
 
     @abstractmethod
     def program(self, progress: Progress) -> Program:
-        """The steps of the next round, or the reply. A pure function of what has happened so far.
+        """Return the steps of the next round, or the reply. It must be a pure function of `progress`.
 
         It returns a `Step`, a list of them that run at once, or a `Msg` or text: the reply. It may also return an
         awaitable or an Observable of one of these. It is called at the beginning of a run, after each round, and again
@@ -194,7 +194,7 @@ class Pipeline(ActingAgent):
         return just(run.interruption.message or Msg.assistant(f"I was interrupted {where}.", self.name))
 
     def progress_of(self, run: Run) -> Progress:
-        """What a run has done so far, without the round in progress."""
+        """The progress of a run, without the round in progress."""
         trace = cast("Trace | None", run.extras.get(_TRACE))
         return Progress() if trace is None else trace.progress
 

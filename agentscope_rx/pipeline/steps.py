@@ -75,7 +75,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a run of a pipeline has done so far: its `input`, and the results of each round of steps, in call order."""
+    """The progress of a run of a pipeline: its `input`, and in `rounds` the results of each round, in call order."""
 
     input: tuple[Msg, ...] = ()
     rounds: tuple[tuple[StepResult, ...], ...] = ()
@@ -96,7 +96,7 @@ class Progress:
 
 
 Next = Step | Sequence[Step] | Msg | str
-"""What a program may return: the steps of the next round, or the reply."""
+"""The decision of a program: the steps of the next round, or the reply."""
 
 Program = Next | Awaitable[Next] | abc.ObservableBase[Next]
-"""The same as a value, an awaitable or an Observable."""
+"""The return type of `Pipeline.program`: a `Next`, or an awaitable or Observable of one."""

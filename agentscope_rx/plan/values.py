@@ -78,7 +78,7 @@ class _Json:
 
 @dataclass(frozen=True, slots=True)
 class SubTask(_Json):
-    """A step of a plan. Times are in seconds since the epoch; `outcome` is what was achieved.
+    """A step of a plan. Times are in seconds since the epoch; `outcome` is its result in words.
 
     A person or the model may set each state back, within the rules:
 
@@ -107,7 +107,7 @@ class SubTask(_Json):
 
 @dataclass(frozen=True, slots=True)
 class Plan(_Json):
-    """Steps towards an outcome, in their order. Times are in seconds since the epoch.
+    """A plan: subtasks in their order, towards an expected outcome. Times are in seconds since the epoch.
 
     plan = Plan("Move to Oslo", subtasks=(SubTask("Find a flat"), SubTask("Book a van")))
     Plan.from_dict(plan.to_dict()) == plan

@@ -1,4 +1,4 @@
-"""Planning: hooks with tools by which a model makes a plan and follows it, keeps a todo list, or waits for approval.
+"""Planning: hooks by which a model makes a plan and follows it, keeps a todo list, or waits for approval of its plan.
 
 Plans, lists and modes belong to a conversation, and are saved with it: one hook serves many conversations, and a
 sub-agent has its own. Each change is a `PlanEvent` in the stream of the run that makes it.

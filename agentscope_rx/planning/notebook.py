@@ -53,7 +53,7 @@ class PlanNotebook(PlanningHook):
     | option | |
     |---|---|
     | `max_subtasks` | bounds a plan, at its creation and when a subtask is added |
-    | `need_user_confirm` | the model is told to wait for the user before it begins |
+    | `need_user_confirm` | the hint asks the model to wait for the user before it begins |
     | `plan_to_hint` | makes the text of the hint of a plan, or of None; "" is no hint |
     | `storage` | keeps historical plans elsewhere than in the conversation, for all conversations of the notebook |
     | `clock` | gives the time in seconds since the epoch |

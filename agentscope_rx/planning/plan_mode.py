@@ -134,7 +134,7 @@ class PlanMode(PlanningHook):
         return _Inherited(self)
 
     def on_pre_reasoning(self, event: Event) -> Event | None:
-        """Tell the model of the mode, for this round only."""
+        """Add the hint of the mode, for this round only."""
         assert isinstance(event, PreReasoningEvent)
         return event.with_hint(wrapped(self.hint)) if self.hint and self.is_on(event.source) else None
 

@@ -18,13 +18,13 @@ MAX_FEEDBACK = 4000
 
 
 class CommandCheck:
-    """A verifier that runs one command in the workspace of `backend`, without a shell. Exit code 0 means done.
+    """A verifier that runs one command in the workspace of `backend`, without a shell. Exit code 0 means success.
 
         GoalLoop(coder, CommandCheck("pytest", "-q", backend=LocalBackend("project")))
 
-    The feedback is the end of the command's output. The executor's answer is not read: the state of the workspace
-    counts. A command that does not end in time has not succeeded. A command that cannot start is a failure of the
-    verifier. `limits` replaces the backend's limits, `env` adds variables.
+    The feedback is the end of the command's output, at most `max_feedback` characters. The executor's answer is not
+    read: the state of the workspace counts. A command that does not end in time has not succeeded. A command that
+    cannot start is a failure of the verifier. `limits` replaces the backend's limits, `env` adds variables.
     """
 
     def __init__(

@@ -49,10 +49,10 @@ class GoalVerdict:
 
 
 class GoalEnd(StrEnum):
-    """Why a goal loop has ended."""
+    """The reason why a goal loop has ended."""
 
     DONE = "done"
-    """The verifier says so."""
+    """The verifier says that the goal is reached."""
     OUT_OF_ROUNDS = "out_of_rounds"
     """`max_rounds` attempts were made."""
     OUT_OF_BUDGET = "out_of_budget"

@@ -24,7 +24,7 @@ from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBloc
 from agentscope_rx.pipeline.names import tool_name
 
 HistoryFilter = Callable[[Sequence[Msg]], Sequence[Msg]]
-"""The messages before a transfer, as the member that takes over sees them."""
+"""Selects the messages before a transfer that the next member sees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,7 +129,7 @@ class MsgHub:
 
     @property
     def events(self) -> Flow[HubEvent]:
-        """What happens in the hub, from the oldest event kept: who joins, leaves and speaks, and who has heard it.
+        """The events of the hub, from the oldest one kept: members join, leave and speak, and hear messages.
 
         Any number of subscribers may read it. One that pulls (`async for`, `buffered`) makes speakers wait while its
         buffer is full; a plain `subscribe` never does.
@@ -259,7 +259,7 @@ class MsgHub:
         return defer(begin)
 
     def said(self, hearing: Hearing, source: EventSource, reply: Msg) -> Flow[Event]:
-        """For the engine: the reply of a member's call; see `Audience`. A reply that waits for calls is not heard."""
+        """For the engine: pass on the reply of a member's call. A reply with pending calls is not passed on."""
         member = next((each for each in self._members if each.hearing is hearing), None)
         if member is None or not self._auto or reply.pending_calls:
             return empty()

@@ -58,7 +58,7 @@ class RouterPipeline(Pipeline):
       None (also async). A model is asked for a structured output whose schema has the names; an invalid answer is
       returned to it once.
     - **No valid choice**: `otherwise` answers, which can be chosen, too. Without it the call fails with a
-      `RoutingError`. A chooser that cannot be reached is a `StepError`.
+      `RoutingError`. If the chooser itself fails, the error is a `StepError`.
     - **`sticky=True`**: the member that was chosen first answers all later calls of the conversation, until `release`.
 
     The choice is a step, `call_choice`, in the stream and in memory. `output=` of a call is requested from the member.
