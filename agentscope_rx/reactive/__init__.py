@@ -1,6 +1,6 @@
 """A small reactive kernel on reactivex, without agents: `Flow`, its sources and its operators.
 
-The page "Which operator?" (`docs/reference/operators.md`) lists them by purpose. To write one, see `kernel.operator`.
+The look-up page "Which operator?" lists them by purpose. To write one, see the page "Write your own: operator".
 """
 
 from agentscope_rx.reactive.background import on_library_loop, on_loop, spawn_background

@@ -44,7 +44,10 @@ DEFAULT_CAPACITY = 64
 
 
 class Overflow(StrEnum):
-    """The policy for an item that comes when the buffer is full."""
+    """The policy for an item that comes when the buffer is full.
+
+    `WAIT`, `COALESCE`, `DROP_OLDEST`, `DROP_NEWEST` or `FAIL`: `Flow.buffered` has the table of their effects.
+    """
 
     WAIT = "wait"
     COALESCE = "coalesce"

@@ -36,7 +36,7 @@ class SemaphoreStatistics(NamedTuple):
 
 
 class Semaphore(Limiter):
-    """Room for `limit` flows at once, of any loop and thread. For `shared` see `Limiter`."""
+    """Room for `limit` flows at once, of any loop and thread. A `shared` one is never reserved for a waiting flow."""
 
     __slots__ = ("held", "limit")
 

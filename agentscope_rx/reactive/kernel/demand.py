@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 
 class Demand:
-    """The demand of one consumer, ready at first."""
+    """The demand of one consumer: sources read while it is ready, and stop while it is withheld. Ready at first."""
 
     __slots__ = ("__weakref__", "_depth", "_followers", "_loop", "_since", "_total", "_waiters", "_waived", "ready")
 

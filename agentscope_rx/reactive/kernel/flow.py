@@ -167,8 +167,8 @@ class Flow(Observable[T]):
     def run(self, scheduler: abc.SchedulerBase | None = None) -> T:
         """Run to the end on the library's loop and return the last value; blocks this thread.
 
-        Raises the flow's error, `SequenceContainsNoElementsError` if there was no value, and `RunInsideLoopError` on
-        the thread of a running loop. Ctrl-C disposes the run and waits for its clean-up.
+        Raises the flow's error, reactivex's `SequenceContainsNoElementsError` if there was no value, and
+        `RunInsideLoopError` on the thread of a running loop. Ctrl-C disposes the run and waits for its clean-up.
         """
         from agentscope_rx.reactive.kernel.bridge import run_flow
 

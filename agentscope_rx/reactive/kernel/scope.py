@@ -87,7 +87,7 @@ class Scope(PeriodicScheduler):
         return task
 
     def ended(self, task: asyncio.Task[None]) -> None:
-        """Count a task off; called when it has ended."""
+        """Tell the scope that a task has ended, so that its work is no longer counted."""
         if not task.cancelled():
             error = task.exception()
             if error is not None:

@@ -33,9 +33,9 @@ def admitted(
     tokens: Tokens | None = None,
     waiting: Callable[[], T] | None = None,
 ) -> Flow[T]:
-    """Emits what `use(seconds waited)` emits, which begins when all limiters have room.
+    """Waits until all limiters have room, then emits the values of `use(seconds waited)`.
 
-    - `tokens`: the number that it takes of a `TokenBudget` among the limiters.
+    - `tokens`: the number of tokens that it takes, if one of the limiters counts tokens.
     - `waiting()` is emitted first if there is no room yet.
     - An `urgent` flow may use room that is reserved for another one.
 

@@ -78,10 +78,10 @@ def concat_map_type(
 
 
 def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> Flow[B]:
-    """`concat_map` for use inside of a `defer`: it is `function(value)` itself if the source has its one value already.
+    """`concat_map` for use inside of a `defer`. If the source has its one value already, it returns `function(value)`.
 
     It evaluates the source at once, so it must be part of a subscription. It checks for a disposal before and after,
-    not in between: `function` builds the next flow and must have no effect of its own.
+    not in between: `function` must only build the next flow, without effects of its own.
     """
     rest = reduced(source)
     return function(rest.value) if type(rest) is Immediate else concat_map(function)(rest)  # pyright: ignore

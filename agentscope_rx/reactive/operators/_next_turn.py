@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def next_turn(source: abc.ObservableBase[T]) -> Flow[T]:
-    """Attaches to the source on the loop's next turn if the outermost subscription is being made now, else at once.
+    """Emits the source's values, from the loop's next turn on if `subscribe` has not returned yet.
 
     Signals: those of the source.
     Cancels: the source; before the next turn it is not attached at all.

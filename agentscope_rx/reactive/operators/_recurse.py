@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Tail(Generic[T]):
-    """The next stage: a stage emits it among its values, and it begins when that stage completes."""
+    """A reference to the next stage, made by `tail`: a stage emits it, and `recurse` then begins the next one."""
 
     __slots__ = ("build",)
 

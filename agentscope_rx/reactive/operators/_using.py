@@ -34,7 +34,7 @@ CLEAN_UP_SECONDS = 30.0
 
 
 class Outcome(StrEnum):
-    """The end of a use: completion, failure or disposal."""
+    """The end of a subscription: `COMPLETED`, `FAILED` or `DISPOSED`."""
 
     COMPLETED = "completed"
     FAILED = "failed"

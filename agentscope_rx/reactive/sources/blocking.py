@@ -53,7 +53,7 @@ def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None
 
 
 def count_abandoned(source: Flow[T], counter: AbandonedCalls) -> Flow[T]:
-    """Emits the source's values; `counter`, and an outer one, count the calls that it abandons on threads."""
+    """Emits the source's values; adds the calls that it abandons on threads to `counter`, and to an outer one."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
         inner = scope.child()

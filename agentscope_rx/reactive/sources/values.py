@@ -25,7 +25,7 @@ from agentscope_rx.reactive.kernel.scope import Scope
 T = TypeVar("T")
 
 defer = Deferred
-"""`defer(make)` calls `make` for each subscription, and is the Observable that it returns."""
+"""`defer(make)` calls `make` at each subscription, and emits the Observable that it returns."""
 
 
 def just(*values: T) -> Flow[T]:
