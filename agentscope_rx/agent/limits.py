@@ -48,8 +48,8 @@ class UsageLimits:
     - **A finished answer is kept**, as are a stop and calls that wait, whatever they have cost.
     - **Each call counts from zero**, also one that answers pending calls. Sub-agents count for the run that called
       them.
-    - **Prices**: a table by model name, or a function `(model_name, usage) -> cost`; `cost` is in their currency. A model that the table lacks is a
-      `ConfigurationError` before anything begins.
+    - **Prices**: a table by model name, or a function `(model_name, usage) -> cost`; `cost` is in their
+      currency. A model that the table lacks is a `ConfigurationError` before anything begins.
     """
 
     model_calls: int | None = None

@@ -100,7 +100,8 @@ def create_app(
     - **Files**: a message that names a local file gets 422, unless it lies below `file_root`. Every client can send
       each file there to the model.
 
-    `options` select the events of a run. For the other arguments see `Runs.add` and `sse_response`.
+    `options` select the events of a run. `log_capacity` and `max_log_bytes` bound the log of
+    a run, `keep_seconds` is how long an ended one is kept. For the other arguments see `Runs.add` and `sse_response`.
     """
     files = reading(file_root)
     # a request could not answer for these

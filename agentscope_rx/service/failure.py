@@ -42,7 +42,7 @@ from agentscope_rx.errors import (
 
 
 class ServiceError(AgentScopeError):
-    """An error of a run behind HTTP."""
+    """The base of the errors of runs behind HTTP."""
 
 
 class UnknownRunError(ServiceError):
@@ -119,5 +119,5 @@ def error_response(error: Exception) -> JSONResponse:
 
 
 async def answer_error(request: Request, error: Exception) -> JSONResponse:
-    """`error_response` as an exception handler: `Starlette(exception_handlers={AgentScopeError: answer_error})`."""
+    """An exception handler that answers errors: `Starlette(exception_handlers={AgentScopeError: answer_error})`."""
     return error_response(error)

@@ -11,8 +11,8 @@ from agentscope_rx.session.session import Saved, Session
 def copy_session(key: str, source: Session, target: Session, *, to: str | None = None) -> Flow[str | None]:
     """Copy all entries of a session into another store, or under the key `to`, in one save. Nothing is replaced.
 
-    The copy is exact, but has no lease. A `JsonSession` is the form to export to and to import from: JSON files that
-    any program can read.
+    The copy is exact, but has no lease. Use a `JsonSession` to export and import: it keeps JSON files that any
+    program can read.
 
     Signals: the version of the copy once it is stored, None if there is nothing to copy; then completion.
     `SessionConflictError` if the target has a session of that key, and nothing is written.

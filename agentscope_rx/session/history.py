@@ -48,7 +48,7 @@ class Checkpoint:
     | `id` | counts from 1 |
     | `at` | the time of the save |
     | `run` | the id of the run that was saved, None for a save between runs |
-    | `stage` | "run" for the end of a run, else what the save was made for, such as "save" |
+    | `stage` | "run" for the end of a run, else the occasion of the save, such as "save" |
     | `parent` | the checkpoint that the save went on from |
     | `messages` | the number of messages |
 

@@ -78,7 +78,7 @@ class ListTail:
 
 
 Items = Sequence[object] | ListTail
-"""What a save takes for a list: all of its items, or its tail."""
+"""A list as a save takes it: all of its items, or its tail (`ListTail`)."""
 
 
 class Session(ABC):
@@ -109,8 +109,8 @@ class Session(ABC):
 
     A subclass implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`; the other methods call these.
     `save_all` compares `expected` with the stored version in the same step as the write. A version is any text that
-    never stands for two states of one key, also after a deletion. `encode`, `decode` and
-    `StoredEntry` of this package do the common work; `testing.check_session` checks the laws.
+    never stands for two states of one key, also after a deletion. `encode`, `decode` and `StoredEntry` of
+    this package do the common work; `testing.check_session` checks the laws.
     """
 
     @abstractmethod

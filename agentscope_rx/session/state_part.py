@@ -52,7 +52,7 @@ class StatePart(Protocol):
         ...
 
     def load_state(self, value: object, version: int) -> None:
-        """Continue with this state, which `state` has given at this version or an earlier one.
+        """Continue with this state, which `state` returned at this `version`, the present or an earlier one.
 
         An error must leave the part as it was.
         """

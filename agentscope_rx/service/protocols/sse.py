@@ -89,7 +89,7 @@ def last_event_id(request: Request) -> int | None:
 
 
 class SSEResponse(Response):
-    """The ASGI response of `sse_response`; `run` is the run whose events it sends."""
+    """The ASGI response that `sse_response` returns; `run` is the run whose events it sends."""
 
     media_type = "text/event-stream"
 

@@ -41,7 +41,7 @@ FOLLOWED_EVENTS = 64
 
 
 class OnDisconnect(StrEnum):
-    """Stop a run, or let it continue, when its last client leaves."""
+    """The effect on a run when its last client leaves: `STOP` ends it, `CONTINUE` lets it go on."""
 
     STOP = "stop"
     CONTINUE = "continue"
@@ -120,7 +120,7 @@ class LiveRun:
 
     @property
     def on_disconnect(self) -> OnDisconnect | float:
-        """What happens when the last client leaves."""
+        """The effect on the run when its last client leaves."""
         if self._linger is None:
             return OnDisconnect.CONTINUE
         return self._linger or OnDisconnect.STOP

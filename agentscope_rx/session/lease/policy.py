@@ -19,7 +19,7 @@ from agentscope_rx.session.lease.machine import THIS_MACHINE, Machine
 from agentscope_rx.session.lease.record import LeaseRecord
 
 WhenHeld = Literal["error", "queue"]
-"""What an acquisition does while another holder is alive: it fails, or waits."""
+"""The effect of an acquisition while another holder is alive: it fails ("error"), or waits ("queue")."""
 
 TTL_SECONDS = 30.0
 SKEW_SECONDS = 300.0
@@ -27,12 +27,12 @@ SKEW_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class LeasePolicy:
-    """How a conversation is leased: what a call does while another process holds it, and when a holder is dead.
+    """The rules of a lease: the effect of a call while another process holds it, and when a holder counts as dead.
 
     A lease allows several processes to serve one conversation: `agent.bind(session, key, lease="queue")`. Each run
     holds it from its beginning to its last save, and begins with what the others have saved.
 
-    `when_held` says what a call does during a run of another process:
+    `when_held` is the effect of a call during a run of another process:
 
     - `"error"`: fails at once with `ConversationLeasedError`, which names the process
     - `"queue"`: waits; it looks after 0.05 s, then less often, up to once a second. No order is promised among
@@ -45,7 +45,7 @@ class LeasePolicy:
     - on another machine: when its beat has not changed for `ttl`, by the clock of the process that waits; at the
       first look, if the beat is older than `ttl` + `skew` by the clocks of both
 
-    What follows from it:
+    Consequences:
 
     - A holder that was replaced cannot save: the takeover has changed the version that its save expects. So a wrong
       clock or a network that was cut may make two processes believe that they hold a lease, but only the later one

@@ -34,9 +34,9 @@ class RedisSession(Session):
     """Keeps sessions in Redis 5 or newer, or Valkey: `RedisSession("redis://:password@host:6379/0")`.
 
     With `ttl` a session expires as a whole, so many seconds after it was last saved or loaded. `cluster=True` is for a
-    Redis Cluster, of which the URL names a node. A save is one script, and is reported when Redis has it in memory:
-    what a crash of the server loses depends on `appendfsync`. Set no eviction policy that removes keys without a TTL: a
-    list that was evicted is lost, and a `SessionDamagedError`.
+    Redis Cluster, of which the URL names a node. A save is one script, and is reported when Redis has it in memory: how
+    much a crash of the server loses depends on its `appendfsync`. Set no eviction policy that removes keys without a
+    TTL: a list that was evicted is lost, and a `SessionDamagedError`.
 
     Each operation ends within `timeout` seconds, at worst with a `SessionServerError`. Any loop and any thread may use
     the store; a forked child opens its own connections.
