@@ -1,7 +1,7 @@
 """`SkillCatalog`: the skills of several sources, the earlier sources first.
 
     catalog = SkillCatalog(WorkspaceSkills(workspace), UserSkills(), PackageSkills())
-    skills = catalog.read()                a `Skills`: by name, with what is shadowed and what cannot be used
+    skills = catalog.read()                a `Skills`: by name, with hidden ones and problems
 
 A skill hides those of the same name in later sources. A source is read again when its stamp has changed.
 """
@@ -34,7 +34,7 @@ class Skills:
     """The skills of a catalog at one moment."""
 
     by_name: Mapping[str, FoundSkill] = field(default_factory=dict[str, FoundSkill])
-    """Sorted by name, so that what is made of it is the same text each time."""
+    """The skills by name, in a fixed order, so that a list made of them is always the same text."""
     shadowed: tuple[tuple[FoundSkill, FoundSkill], ...] = ()
     """Each skill that is hidden, with the one that hides it."""
     problems: tuple[SkillError, ...] = ()
@@ -49,7 +49,7 @@ class SkillCatalog:
     """Reads the skills of several sources, the earlier sources first, and again what has changed.
 
         catalog = SkillCatalog(WorkspaceSkills(workspace), UserSkills(), PackageSkills())
-        skills = catalog.read()                a `Skills`: by name, with what is shadowed and what cannot be used
+        skills = catalog.read()                a `Skills`: by name, with hidden ones and problems
 
     A skill hides those of the same name in later sources. It may be used from several threads. `MissingExtraError`
     without PyYAML.

@@ -64,7 +64,7 @@ class FrontMatter:
         return text or None
 
     def texts(self, key: str) -> Mapping[str, str]:
-        """A mapping of texts as they were written; empty if the key is missing. What is nested is given as JSON."""
+        """A mapping of texts as they were written; empty if the key is missing. Nested values are given as JSON."""
         value = self.values.get(key)
         if value is None:
             return {}
@@ -109,7 +109,7 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
     | tags (`!x`, `!!str`) | none: no object of Python is ever made |
     | values | text, whole numbers, decimals, true and false, null; lists and mappings of these |
 
-    A date, `yes` and `0o17` are text: what another reader of YAML makes of them differs from version to version. Values
+    A date, `yes` and `0o17` are text: readers of YAML differ in how they read these. Values
     are built from the parser's events, so that every limit applies before anything is built.
     """
     text = text.removeprefix("\ufeff")

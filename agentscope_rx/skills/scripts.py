@@ -93,16 +93,15 @@ class SkillScripts:
       mode lets a script run unasked, and a rule that allows the exact call holds for its version
     - `interpreters`: by extension, such as `{".rb": ["ruby"]}`; None takes one out. Known: .py, .sh, .bash, .js, .mjs,
       .cjs
-    - `timeout`: seconds for one script; by default as the backend has it
-    - `max_output`: bytes of output that the model gets; the same
+    - `timeout`: seconds for one script; default: the limit of the backend
+    - `max_output`: bytes of output that the model gets; default: the limit of the backend
     - `env`: variables of the scripts, which get no others of this process but harmless ones
 
     - The version is a hash over all files of the skill, so a remembered approval (`remember="arguments"`) is for this
-      very content. What runs are the bytes that were hashed: a change after the approval has no effect.
-    - Nothing of them is in the workspace, and nothing remains. Scripts of the user's folder and of zipped packages run,
-      too.
-    - What a script can do is what the backend says (`Backend.guarantees`); in a `LocalBackend` all that its user can
-      do.
+      very content. The bytes that were hashed are the ones that run: a change after the approval has no effect.
+    - No file of a skill is put into the workspace, and none remains. Scripts of the user's folder and of zipped
+      packages run, too.
+    - The backend limits a script (`Backend.guarantees`); in a `LocalBackend` it can do all that its user can do.
     """
 
     def __init__(

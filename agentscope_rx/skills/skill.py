@@ -120,7 +120,7 @@ class Skill:
 
     @property
     def description(self) -> str:
-        """What it does, and when to use it."""
+        """The purpose of the skill, and when to use it."""
         return self.info.description
 
     def __repr__(self) -> str:

@@ -46,9 +46,9 @@ class SkillsHook(Hook):
 
     - At each call the hook looks at the times and sizes of the files, and reads what has changed. Otherwise the list is
       the same text, sorted by name, so that a prompt cache holds.
-    - If the list is too long, descriptions are cut to one length, then the last names are left out, and both is said.
+    - If the list is too long, descriptions are cut to one length, then the last names are left out. The text says so.
     - A skill that cannot be used is reported once, with file and line, and takes no other one away.
-    - What a skill allows itself (`allowed-tools`) permits nothing.
+    - The field `allowed-tools` of a skill permits nothing.
     - One hook may serve any number of agents and conversations; loaded skills are saved with each.
     """
 

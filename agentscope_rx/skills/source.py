@@ -62,7 +62,7 @@ class FoundSkill:
     """The folder of the skill, for people."""
     files: SkillFiles = field(compare=False, repr=False)
     note: str | None = None
-    """What is wrong with the skill, although it can be used."""
+    """A fault of the skill that does not prevent its use; None if there is none."""
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class SkillSource(ABC):
 
     @abstractmethod
     def scan(self) -> SkillScan:
-        """Read the front matter of all skills. What is wrong with one is a problem, and the others are found."""
+        """Read the front matter of all skills. Those that cannot be read are in `problems`; the others are found."""
 
 
 class GivenSkills(SkillSource):

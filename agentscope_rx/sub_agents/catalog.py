@@ -30,7 +30,7 @@ from agentscope_rx.sub_agents.sub_agent import SubAgent
 from agentscope_rx.tools.files.workspace import Workspace
 
 AnySubAgents = SubAgentSource | Workspace | SubAgent | str | os.PathLike[str]
-"""A source, or what one is made of: a workspace, a declaration, the path of a folder that holds files."""
+"""A source, or an object that becomes one: a workspace, a declaration, the path of a folder with files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class SubAgents:
     """The sub-agents of a catalog at one moment: `by_name`, hidden ones in `shadowed`, and the `problems`."""
 
     by_name: Mapping[str, FoundSubAgent] = field(default_factory=dict[str, FoundSubAgent])
-    """Sorted by name, so that what is made of it is the same text each time."""
+    """The sub-agents by name, in a fixed order, so that a list made of them is always the same text."""
     shadowed: tuple[tuple[FoundSubAgent, FoundSubAgent], ...] = ()
     """Each one that is hidden, with the one that hides it."""
     problems: tuple[SubAgentFileError, ...] = ()

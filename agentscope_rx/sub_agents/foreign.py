@@ -34,7 +34,7 @@ from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Flow, catch, from_async_iterable, throw
 
 TextStream = Callable[[Sequence[Msg]], AsyncIterable[str]]
-"""The messages of a conversation to the pieces of its next reply."""
+"""An async generator function: it gets the messages of a conversation, and yields the pieces of the next reply."""
 
 
 class _TextModel(ChatModel):

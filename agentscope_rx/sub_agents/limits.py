@@ -78,7 +78,7 @@ class SubAgentLimits:
         self.check_at_once(working, name)
 
     def check_at_once(self, working: int, name: str) -> None:
-        """Raise a `ToolError` if as many sub-agents work as may."""
+        """Raise a `ToolError` if `at_once` sub-agents are working."""
         if working >= self.at_once:
             raise ToolError(
                 f"Sub-agent {name!r} is not started: {working} sub-agents are working, and at most {self.at_once} may "
@@ -86,7 +86,7 @@ class SubAgentLimits:
             )
 
     def shared(self, child: Run) -> UsageLimits | None:
-        """The limits of a run that has begun: those of its agent, and its share of what is left above."""
+        """The limits of a run that has begun: those of its agent, and its share of the parent's remaining limits."""
         if self.share is None:
             return child.limits
         left: dict[str, float] = {}

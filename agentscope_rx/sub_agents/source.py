@@ -64,7 +64,7 @@ class SubAgentSource(ABC):
 
     @abstractmethod
     def scan(self) -> SubAgentScan:
-        """The sub-agents now; equal to the one before if nothing has changed."""
+        """The sub-agents now; equal to the scan before if nothing has changed."""
 
 
 class GivenSubAgents(SubAgentSource):

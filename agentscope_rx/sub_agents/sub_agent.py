@@ -125,7 +125,7 @@ class SubAgent:
         return (self.tools is None or tool in self.tools) and tool not in self.without_tools
 
     def tool_problem(self, known: Iterable[str]) -> tuple[str, str] | None:
-        """The field that names a tool which is not known, with what to do about it; None if there is none."""
+        """The field that names an unknown tool, and advice; None if all tools are known."""
         there = sorted(known)
         for field, names in (("tools", self.tools or ()), ("without_tools", self.without_tools)):
             for name in names:

@@ -1,6 +1,6 @@
 """The workspace of an agent: its layout, its context in the system message, its memory files.
 
-Not imported by `agentscope_rx` itself.
+`agentscope_rx` itself does not import this package.
 """
 
 from agentscope_rx.workspace.context_hook import WorkspaceContextHook

@@ -81,7 +81,7 @@ class WorkspaceContextHook(Hook):
     | `max_tokens` | the budget, measured by `counter` (default: an estimate); the text is never above it |
     | `files` | more files, by their paths in the workspace |
     | `session` | False: no folder, operating system and date |
-    | `memory` | False: no MEMORY.md |
+    | `memory` | False: without MEMORY.md |
     | `nested` | the budget of the AGENTS.md of sub-folders that one result gets; 0 for none of them |
     | `timeout` | seconds for the files (None: no limit); after them the call goes on with the text before |
     | `clock` | the time in seconds since the epoch |
@@ -96,7 +96,7 @@ class WorkspaceContextHook(Hook):
       `path`, `file_path`, `target`, `folder`, `cwd`), the outermost folder first. It is shown again when the file has
       changed, or when a compaction has taken it out. Hidden, skipped and denied folders are left out.
     - **No text can close its tag**: `<` before the name of such a tag becomes `&lt;`, in results of tools, too.
-    - **Who can write AGENTS.md gives orders** to later calls: let a person approve what writes there.
+    - **Text in AGENTS.md gives orders** to later calls: let a person approve each write to it.
 
     One hook may serve any number of agents.
     """

@@ -1,9 +1,9 @@
 """The layout of a workspace: which file has which place in the folder that agents work in.
 
     AGENTS.md                    instructions of the user; one in a sub-folder is for what is below it
-    MEMORY.md                    what models have noted, distilled
-    memory/2026-11-23.md         what models have noted on one day; memory/archive/ has old days, and old MEMORY.md
-    knowledge/KNOWLEDGE.md       what the user wants known; other files in knowledge/ are listed
+    MEMORY.md                    notes of models, distilled
+    memory/2026-11-23.md         notes of models on one day; memory/archive/ has old days, and old MEMORY.md
+    knowledge/KNOWLEDGE.md       knowledge given by the user; other files in knowledge/ are listed
     notes/                       drafts and notes of the agent, for its own use
     skills/<name>/SKILL.md       skills
     subagents/<name>.md          declarations of sub-agents
@@ -69,9 +69,9 @@ def init_workspace(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Make a folder a workspace: its folders, and a short AGENTS.md. What exists stays as it is.
 
         AGENTS.md                    instructions of the user; one in a sub-folder is for what is below it
-        MEMORY.md                    what models have noted, distilled
-        memory/2026-11-23.md         what models have noted on one day; memory/archive/ has old days, and old MEMORY.md
-        knowledge/KNOWLEDGE.md       what the user wants known; other files in knowledge/ are listed
+        MEMORY.md                    notes of models, distilled
+        memory/2026-11-23.md         notes of models on one day; memory/archive/ has old days, and old MEMORY.md
+        knowledge/KNOWLEDGE.md       knowledge given by the user; other files in knowledge/ are listed
         notes/                       drafts and notes of the agent, for its own use
         skills/<name>/SKILL.md       skills
         subagents/<name>.md          declarations of sub-agents

@@ -50,7 +50,7 @@ _NOT_ENDED: Final = frozenset(
 
 
 class MemoryFilesHook(RecordingHook):
-    """Keeps the memory files of a workspace by a model, after the calls of its agents.
+    """Writes the memory files of a workspace, after the calls of its agents, by a model.
 
         PostCall  --> reply
             '--> (background)  new messages -- model --> facts --> the daily file        each message once
@@ -84,9 +84,8 @@ class MemoryFilesHook(RecordingHook):
     | the run was interrupted, failed, or waits | nothing is noted; a later call notes it |
     | `.agentscope/memory.json` is damaged | an error that says so; delete it, and all daily files are distilled again |
 
-    Models find the notes by the `grep` and `read_file` of `FileTools`. What is noted is data in the prompts of the
-    model, and cannot close its tag there; a model may still take a planted sentence for a fact, so MEMORY.md is marked
-    as data.
+    Models find the notes by the `grep` and `read_file` of `FileTools`. Notes are data in the prompts of the model, and
+    cannot close their tag there. A model may still take a planted sentence for a fact, so MEMORY.md is marked as data.
     """
 
     kinds: tuple[type[Event], ...] | None = (PostCallEvent,)
