@@ -160,7 +160,7 @@ class ScriptedModel(ChatModel):
 
     @property
     def unplayed(self) -> int:
-        """The number of turns not yet played."""
+        """The number of turns that were not played yet."""
         return max(0, len(self.turns) - len(self.requests))
 
     def assert_complete(self) -> None:

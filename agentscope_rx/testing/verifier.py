@@ -93,7 +93,7 @@ class _Script(Generic[T]):
         return self._with(f"then({_name(action)})", lambda runner: runner.call(action))
 
     def then_wait(self, seconds: float) -> Self:
-        """Let time pass."""
+        """Let these seconds of virtual time pass."""
         return self._with(f"then_wait({seconds:g})", lambda runner: runner.wait(seconds))
 
 

@@ -152,12 +152,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def jobs(self) -> int:
-        """Worker jobs, executor jobs and holds that are outstanding."""
+        """The number of worker jobs, executor jobs and holds that are outstanding."""
         return self._jobs + outstanding_jobs()
 
     @property
     def files(self) -> int:
-        """Sockets and pipes that the loop watches, without its own."""
+        """The number of sockets and pipes that the loop watches, without its own."""
         return len(self._virtual.get_map()) - self._own_files
 
     def jump(self) -> None:

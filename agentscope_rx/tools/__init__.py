@@ -1,4 +1,4 @@
-"""Tools: functions that a model may call, and the toolkit that calls them."""
+"""Tools: functions that a model may call, and the toolkit that holds and runs them."""
 
 from agentscope_rx.reactive import Rate
 from agentscope_rx.tools.approval import ApprovalPolicy, ToolPolicy

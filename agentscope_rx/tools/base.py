@@ -83,9 +83,9 @@ class Tool(ABC):
     idempotent: bool = False
     """True if a call may be run again with the same `ToolContext.idempotency_key`, and has its effect once."""
     in_doubt: InDoubt | None = None
-    """What happens with a call whose process ended while it ran; None: as the agent says."""
+    """The fate of a call whose process ended while it ran: "ask", "run" or "fail"; None: as the agent says."""
     background: Background | None = None
-    """When its calls go on in the background; None: as the agent says, which is never by default."""
+    """The time after which its calls go on in the background; None: as the agent says (default: never)."""
     shared_by_hooks: bool = False
     """True if several hooks of an agent may bring this object: registered once, it goes with the last of them."""
 

@@ -80,7 +80,7 @@ class ToolContext:
     host: object
     """The run itself, for the engine's own tools; None without one."""
     parts: PartStates | None
-    """What hooks and tools keep in the conversation of the run; None without one."""
+    """The state that hooks and tools keep in the conversation of the run; None without a run."""
     _interrupted: Callable[[], bool]
     _link: CallLink | None
     _key: Callable[[ToolUseBlock], str] | None

@@ -196,7 +196,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
     def call_with(
         self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
     ) -> Flow[object]:
-        """Like `call`, with injected parameters from the context; `InjectionError` if the context lacks one."""
+        """Like `call`, with injected parameters from the context; a `ToolError` if the context lacks one."""
         given = self._schema.inject(arguments, context)
         if isinstance(given, Flow):
             return given.pipe(concat_map(partial(self._run, executor)))
@@ -266,9 +266,9 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Fun
     | `execution_config` | None | deadlines and retries; field by field it comes before the agent's and the toolkit's |
     | `executor` | None | runs a blocking function |
     | `requires_approval` | False | these calls wait for a person; or a function of the validated arguments |
-    | `always_asks` | False | no hook and no rule lifts `requires_approval` |
+    | `always_asks` | False | True: no hook and no rule lifts `requires_approval` |
     | `effects` | None | which arguments are paths, a command or code: an `Effects` |
-    | `read_only` | False | calls change nothing outside of the conversation: plan mode allows them |
+    | `read_only` | False | True: calls change nothing outside of the conversation; plan mode allows them |
     | `interruptible` | True | False: a call runs to its end when the run is interrupted |
     | `max_concurrency` | None | calls at once, in all runs, toolkits, threads and loops of the process |
     | `rate` | None | a `Rate`: calls that begin in a time, attempts included |
@@ -313,7 +313,7 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Fun
     | yields a, b, with `result="joined"` | a, b    | nothing more     | ab        |
     | yields a, and fails                 | a       | the error        | the error |
 
-    What the model reads of a result:
+    The output for the model:
 
     | returned | output |
     |---|---|

@@ -41,7 +41,7 @@ class Inject:
     | `db: Annotated[Database, Inject("old")]` | the one under that key, or the attribute of that name |
     | `db: Annotated[Database \| None, Inject]` | the same, or None |
     | one with a default | the default, if there is no object |
-    | one without a default | an `InjectionError` that names tool, parameter and type, if there is no object |
+    | one without a default | an error that names tool, parameter and type, if there is no object |
 
     Objects are looked up in the call's `RuntimeContext`, then in its store, the agent's store and the toolkit's store
     (see `ContextStore`). The first match wins.

@@ -292,7 +292,7 @@ class Toolkit:
 
     @property
     def runs_background(self) -> bool:
-        """True if one of the tools says when its calls go on in the background."""
+        """True if calls of one of the tools may go on in the background."""
         return self._registry.background
 
     def copy(self) -> Self:

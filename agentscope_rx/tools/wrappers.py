@@ -72,7 +72,7 @@ def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: Pres
 
 
 def approving(tools: object, policy: Approval = True) -> Tools:
-    """The tools with an approval rule: all calls wait for a person, none, or those for which the function is True."""
+    """The tools with an approval rule: all calls wait for a person (True), none (False), or a function decides."""
     return _each(tools, {"requires_approval": policy})
 
 

@@ -1,4 +1,4 @@
-"""Runs as OpenTelemetry spans and metrics (extra `otel`), and the run in records of `logging`.
+"""Tracing: runs as OpenTelemetry spans and metrics (extra `otel`), and ids of runs in records of `logging`.
 
     instrument()                                       # every agent of the process
     ReActAgent(..., tracer=OpenTelemetryHook())        # one agent

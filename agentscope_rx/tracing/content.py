@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What spans show of the conversation, how much of it, and how secrets are removed.
+    """Selects the content of the conversation that spans show, its size, and how secrets are removed.
 
     | option | meaning |
     |---|---|

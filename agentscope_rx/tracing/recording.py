@@ -143,7 +143,7 @@ class RecordingTracer(Tracer):
         return around, found
 
     def begin(self, record: Record, context: Context) -> Context:
-        """Tell the recorders of a beginning; the context for the part, a copy of the one given."""
+        """Report a beginning to the recorders; returns the context for the part, a copy of the given one."""
         within = context.copy()
         within.run(_RECORD.set, record)
         record.context = within
@@ -155,7 +155,7 @@ class RecordingTracer(Tracer):
         return within
 
     def end(self, record: Record, outcome: Outcome, error: Exception | None) -> None:
-        """Complete the record, and tell the recorders."""
+        """Complete the record, and report it to the recorders."""
         record.ended = record.clock()
         if isinstance(error, SourceCancelledError):
             # a loop that shuts down: nothing has failed

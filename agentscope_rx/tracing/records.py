@@ -37,7 +37,7 @@ class Record:
     started: float
     ended: float | None = None
     outcome: Outcome | None = None
-    """None while it goes on. A part that was disposed of was cancelled, by whatever stands behind it."""
+    """The end of the part; None while it goes on. A part that was disposed of was cancelled from outside."""
     error: Exception | None = None
     context: Context | None = field(default=None, repr=False)
     """The context that the part runs in, with its span, if there is one."""
@@ -94,7 +94,7 @@ class RunRecord(Record):
 
     @property
     def reason(self) -> GenerateReason | None:
-        """Why the reply ended; None without a reply."""
+        """The reason why the reply ended; None without a reply."""
         return None if self.reply is None else self.reply.generate_reason
 
     @property
@@ -126,7 +126,7 @@ class ModelRecord(Record):
     finish_reason: FinishReason | None = None
     response_id: str | None = None
     answer: object = field(default=None, repr=False)
-    """What `Recorder`s collect of the content, if they were asked to."""
+    """The content of the answer, if a recorder collects it."""
 
     @property
     def time_to_first_chunk(self) -> float | None:

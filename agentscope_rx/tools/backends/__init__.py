@@ -1,4 +1,4 @@
-"""Where an agent's files are and its commands run: this system, or a sandbox on it.
+"""Backends: the place of an agent's files and commands. This system, or a sandbox on it.
 
 Give one backend to all tools of a folder. `agentscope_rx` itself does not import this package.
 

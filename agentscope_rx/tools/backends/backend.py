@@ -105,7 +105,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def guarantees(self) -> frozenset[Guarantee]:
-        """What holds here, with these limits."""
+        """The guarantees of this place, with these limits."""
 
     @abstractmethod
     async def run(

@@ -104,7 +104,7 @@ class BubblewrapBackend(Backend):
 
     @property
     def guarantees(self) -> frozenset[Guarantee]:
-        """What holds here, with these limits."""
+        """The guarantees of this place, with these limits."""
         found = frozenset(Guarantee) - unset(self.limits)
         if self.network:
             found -= {Guarantee.NETWORK}
@@ -112,7 +112,7 @@ class BubblewrapBackend(Backend):
 
     @property
     def notice(self) -> str:
-        """What a model should know of this place."""
+        """Facts about the sandbox for a model: its network, and the files that it can write."""
         network = "The network is there" if self.network else "There is no network"
         return (
             f"It runs in a sandbox. {network}. Files of the working directory can be written; those of the system are "

@@ -51,7 +51,7 @@ class LocalBackend(Backend):
 
     @property
     def guarantees(self) -> frozenset[Guarantee]:
-        """What holds here, with these limits."""
+        """The guarantees of this place, with these limits."""
         found = {Guarantee.TIME, Guarantee.OUTPUT, Guarantee.ENVIRONMENT}
         if POSIX:
             found.add(Guarantee.FOLDER)

@@ -56,7 +56,7 @@ _locks_guard = new_lock()
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A name in a folder; `path` is relative to the workspace."""
+    """An entry of a folder: `path` in the workspace, `size` in bytes, `modified` in seconds since the epoch."""
 
     name: str
     path: str
@@ -72,7 +72,8 @@ class Workspace:
     `hidden=True` includes names that begin with a dot in listings and searches. `deny` lists patterns of denied paths,
     with everything below them; one without a slash holds at any depth. It replaces `DENIED`: begin a list of your own
     with `*DENIED`. `follow_symlinks=True` follows links that stay inside. `portable=False` allows names that are
-    special on other operating systems only.
+    special on other operating systems only. `skip` are names of folders that listings and searches leave out, such as
+    `node_modules`.
 
     | path | what happens |
     |---|---|
@@ -142,7 +143,7 @@ class Workspace:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def kind(self, path: str) -> FileKind:
-        """Return if the path is a file or a folder; `WorkspaceError` if it is neither."""
+        """The kind of the path, a file or a folder; `WorkspaceError` if it is neither."""
         with self.resolve(path) as resolved:
             return resolved.kind()
 

@@ -74,7 +74,7 @@ class McpServer(Protocol):
     """The transport to an MCP server."""
 
     def link(self) -> McpStreams:
-        """A new connection; nothing happens before it is entered."""
+        """A new connection, as an async context manager; nothing happens before it is entered."""
         ...
 
 
@@ -136,7 +136,7 @@ class McpInMemory:
     server: Server[Any] | MCPServer = field(repr=False)
 
     def link(self) -> McpStreams:
-        """The object itself."""
+        """A connection to the object, in this process."""
         return McpStreams(self.server)
 
 

@@ -41,7 +41,7 @@ class Limits:
     | `file_size` | each file, in bytes | a write fails |
     | `cpu` | each process, in seconds | it is killed |
 
-    `Backend.guarantees` says which of them hold.
+    `Guarantee` says which of them a backend enforces.
     """
 
     time: float = TIMEOUT

@@ -54,9 +54,10 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a program ended. `exit_code` is minus the number of the signal that ended it, if one did.
+    """The end of a program. `exit_code` is minus the number of the signal that ended it, if one did.
 
-    `exceeded` is the limit for which the watchdog has ended it ("memory" or "processes"), or None.
+    `text` is its output, both streams in order; of `total` bytes `left_out` are missing in the middle. `exceeded` is
+    the limit for which the watchdog has ended it ("memory" or "processes"), or None.
     """
 
     exit_code: int | None

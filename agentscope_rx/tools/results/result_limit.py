@@ -70,10 +70,10 @@ class ResultLimit:
         text     head . . . . . . . . . . . . tail        longer than `chars`
         shown    head [90,000 of 190,000 characters are left out here. ...] tail
 
-    A large result would fill the model's context for good, because memory keeps it. Both ends stay: the beginning says
-    what the result is, the end how it ended. Text and notice together have at most `chars` characters; lines and
-    characters stay whole if possible. Several texts become one, with media behind it. A notice replaces media beyond
-    `media`.
+    A large result would fill the model's context for good, because memory keeps it. Both ends stay, because the
+    beginning shows the kind of result, and the end its outcome. Text and notice together have at most `chars`
+    characters; lines and characters stay whole if possible. Several texts become one, with media behind it. A notice
+    replaces media beyond `media`.
 
     `evictor` stores the whole result first, and the notice names the place. It has `patience` seconds. If it fails, is
     late, or returns a reference longer than half the limit, the result is only cut, and a warning is logged. With an
