@@ -242,7 +242,7 @@ class Conversation:
             self.output = None
 
     def settle(self, key: str, at: int) -> dict[str, PartState | None]:
-        """Take over the saved states of the parts; returns what has changed since the last save.
+        """Take over the saved states of the parts; returns those that have changed since the last save.
 
         `at` is the number of the last end in the journal.
         """

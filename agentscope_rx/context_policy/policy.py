@@ -62,8 +62,8 @@ class ContextPolicy:
     - `target`: it ends at this fraction
     - `trigger_messages`: a compaction also begins above this number of messages
     - `keep_rounds`: the latest answers of the model that stay as they are, with their calls and results
-    - `counter`: counts the tokens (default: an estimate by the costs of the model's vendor). What the provider has
-      counted for the latest request corrects it
+    - `counter`: counts the tokens (default: an estimate by the costs of the model's vendor). The provider's
+      count of the latest request corrects it
 
     A compaction has a cause, which its events name:
 

@@ -85,7 +85,7 @@ class ShortenResults:
 
 
 class DropPictures:
-    """Old pictures, audio, videos and files are replaced by notices that say what they were.
+    """Old pictures, audio, videos and files are replaced by notices that name their kind.
 
     Those of results can be seen again with `read_result`; those of users and of the model are in memory only.
     """

@@ -56,10 +56,10 @@ class Summarize:
       has the `error`. It is tried again when the conversation has grown by a tenth.
     - **Answers are read leniently.** The model is asked by its structured output if that is native, else for text with
       headings. JSON may have a fence or words around it; headings may be marked, numbered, bullets or plain lines.
-      Headings in another language are refused, as such an answer cannot be told from one that is no summary: use
-      another `model` then.
+      Headings in another language are refused, because such an answer cannot be told from other text: use another
+        `model` then.
     - **Long conversations are summarised in parts**, if the request for the summary would itself be too long.
-    - **What it reads is data.** Results are cut to 2,000 characters, pictures are named, thinking is left out; the
+    - **The conversation is data.** Results are cut to 2,000 characters, pictures are named, thinking is left out; the
       prompt says that instructions in them are not to be followed. A model can be misled all the same.
     - **It costs**: its tokens count for the run and its `limits`.
     """

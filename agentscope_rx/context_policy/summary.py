@@ -47,7 +47,7 @@ class Summary:
         ## Goal / ## State / ## Decisions / ## Open ends / ## Facts to keep
         </summary>
 
-    `text` is what a request sends, and what the next summary is built on; `Summary.read(text)` gives the value again.
+    A request sends `text()`, and the next summary is built on it; `Summary.read(text)` gives the value again.
     Facts are carried over word for word. `outdated` are the earlier facts that an answer takes back.
     """
 
@@ -97,7 +97,7 @@ class Summary:
         return f"{OPEN}\n{INTRODUCTION}\n" + TAGS.escaped("\n".join(parts)) + f"\n{CLOSE}"
 
     def within(self, fits: Callable[[str], bool]) -> Summary:
-        """The summary cut down until its text fits: facts last. What is left out first is the oldest."""
+        """The summary cut down until its text fits: the oldest entries are left out first, and facts last."""
         summary: Summary = self
         for name in ("decisions", "open_ends"):
             while (items := _items(summary, name)) and not fits(summary.text()):

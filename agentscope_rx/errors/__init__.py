@@ -84,7 +84,7 @@
     |   +-- DocumentError                   a document that could not be read; `document` names it
     |   |   +-- UnsupportedDocumentError    there is no reader for it
     |   |   +-- DamagedDocumentError        it is damaged, or of another kind than its name says
-    |   |   +-- DocumentTooLargeError       it, or what it unpacks to, is beyond a limit; `limit` names it
+    |   |   +-- DocumentTooLargeError       it, or its unpacked content, is beyond a limit; `limit` names it
     |   |   +-- DocumentTimeoutError        reading it took too long
     |   +-- KnowledgeStorageError           its store could not be read or written
     |   +-- KnowledgeFormatError            its store is of another program, a newer version or another embedding model

@@ -26,7 +26,7 @@ class DamagedDocumentError(DocumentError):
 
 
 class DocumentTooLargeError(DocumentError):
-    """The document, or what it unpacks to, is beyond a limit; `limit` names it."""
+    """The document, or its unpacked content, is beyond a limit; `limit` names it."""
 
     def __init__(self, document: str, what: str, limit: str) -> None:
         super().__init__(document, what)

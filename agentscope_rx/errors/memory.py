@@ -8,7 +8,7 @@ from agentscope_rx.errors.base import AgentScopeError
 class MemoryConflictError(AgentScopeError):
     """Another writer has changed the stored conversation `key`; nothing was written, and nothing will be.
 
-    The memory still shows the conversation as it knew it. `reload()` takes over what is stored.
+    The memory still shows its own state of the conversation. `reload()` takes over the stored one.
     """
 
     def __init__(self, key: str, expected: int, found: int | None) -> None:

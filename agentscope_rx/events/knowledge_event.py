@@ -22,8 +22,8 @@ RETRIEVAL_TOOL: Final = "retrieve_knowledge"
 class RetrievalEvent(Event):
     """The passages for `question`, best first, with the numbers by which the reply can cite them.
 
-    `queries` are the searches: the question, or what a model made of it; `usage` are the tokens of that model call, by
-    `model_name`. `call_id` is the tool call that asked, '' for the retrieval before a round. `error_text` says what
+    `queries` are the searches: the question, or a model's rewritings of it; `usage` are the tokens of that model call,
+    by `model_name`. `call_id` is the tool call that asked, '' for the retrieval before a round. `error_text` says what
     failed; the run goes on.
     """
 

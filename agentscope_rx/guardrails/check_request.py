@@ -18,7 +18,7 @@ class CheckRequest(HasSource):
     | kind          | has                                                                                       |
     |---------------|-------------------------------------------------------------------------------------------|
     | `input`       | `message`                                                                                 |
-    | `output`      | `before`: the end of what was shown of this answer already; `thinking`; `is_last`          |
+    | `output`      | `before`: the end of the text that was shown already; `thinking`; `is_last`                 |
     | `tool_call`   | `call`                                                                                    |
     | `tool_result` | `call`, `result`; the call is None for a result that the caller has brought               |
     """

@@ -88,7 +88,7 @@ class PersonalData(TextGuardrail):
             raise MissingExtraError("python-stdnum", "guardrails") from error
 
     def find(self, text: str, before: str = "") -> Iterator[Span]:
-        """Returns what it finds in the text."""
+        """The numbers and addresses in the text."""
         for finder in self._finders:
             yield from finder(text)
 

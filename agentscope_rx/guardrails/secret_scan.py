@@ -101,7 +101,7 @@ class Secrets(TextGuardrail):
     - `keywords`: also looks for quoted values of names such as `password`
     - `entropy`: also for quoted texts that look random: True, or the limits in bits per character, `{"base64": 4.5,
       "hex": 3.0}`
-    - `patterns`: regular expressions of your own, by what they find
+    - `patterns`: regular expressions of your own, by the name of their finds
     - `allow`: a regular expression; a text that it matches is not a secret
 
     A secret without a form of its own is not found: a password in a sentence, a token of an unknown service. `keywords`

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 class TextGuardrail(Guardrail):
     """A check that looks for spans in a text. `action`: it replaces each ("replace"), stops at the first, or warns.
 
-    A subclass writes `find`; `template` takes the place of what was found. A text of more than 8,192 characters is
+    A subclass writes `find`; `template` replaces each find. A text of more than 8,192 characters is
     searched on a worker thread. In a tool call the texts of the arguments are searched, and their form stays.
     """
 

@@ -68,7 +68,7 @@ class Taint:
 
 
 class UntrustedResults(Hook):
-    """Marks results of tools that bring text from outside, and binds what the agent may do after it has read them.
+    """Marks results of tools that bring text from outside, and restricts the agent after it has read them.
 
     | option | |
     |---|---|
@@ -78,7 +78,7 @@ class UntrustedResults(Hook):
     | `then` | `"approve"`: their calls wait for a person; `"refuse"`: they are refused |
 
     - **Marking**: in each request the results stand between delimiters with a random number, which no content can
-      forge, and the system message says that what is between them is data. Memory keeps them as they came. A marked
+      forge, and the system message says that the text between them is data. Memory keeps them as they came. A marked
       message is the same in each request, so prompt caches hold. Pictures and files are not marked.
     - **Isolation**: once a conversation has such a result, sensitive tools are held back until the user speaks. Any
       input of a call counts as the user's word; in a pipeline the message of another agent, too. The state is saved

@@ -59,12 +59,12 @@ class Verdict:
 
     @classmethod
     def stop(cls, reason: str, reply: str | None = None) -> Verdict:
-        """Stops what is judged, for this reason. With `reply` the run ends with that text."""
+        """Stops the judged content, for this reason. With `reply` the run ends with that text."""
         return cls("stop", reason, None, reply)
 
     @classmethod
     def replace(cls, content: Content, reason: str = "") -> Verdict:
-        """Replaces what is judged: by a text, or by the arguments of a tool call."""
+        """Replaces the judged content: by a text, or by the arguments of a tool call."""
         return cls("replace", reason, content)
 
     @classmethod

@@ -148,7 +148,7 @@ class Hook:
         """Return a `Compaction` that makes the conversation smaller before this model request, or None.
 
         The run asks before every request of a round or summary, and `agent.compact()` asks between runs. Hooks are
-        asked in order, each about what the one before has left. The agent writes the changes to memory in one step,
+        asked in order, each about the result of the one before. The agent writes the changes to memory in one step,
         emits a `ContextEvent` for each step and a `MemoryEvent`, and goes on with the smaller conversation. The tokens
         of a step's model call count for the run.
 

@@ -32,8 +32,8 @@ class CompactionRequest:
 
     - `why`: "round" before a request, "overflow" after the provider refused it as too long, "manual" for
       `agent.compact()`.
-    - `history`: what the memory gives (`memory.get()`). `messages`: the part of it that is sent, as it is sent, before
-      a `memory_window` shortens it.
+    - `history`: the messages of the memory (`memory.get()`). `messages`: the part of it that is sent, as it is sent,
+      before a `memory_window` shortens it.
     - `question`: ids of this run's input, enqueued input included; empty for `agent.compact()`.
     - `pending`: ids of calls without a result. `held`: ids of messages that other hooks hold (`Hook.held`). A
       compaction must touch neither.

@@ -26,8 +26,8 @@ class Passage:
     """A part of a document that fits a query. `score` orders the passages of one retrieval, best first, from 0 to 1.
 
     `text` is that of the chunk, with what stands around it if a window was asked for; `start` and `end` are its
-    positions. `similarity` is the cosine with the query, `relevance` that of its words, `rank_score` what a reranker
-    gave; None is "not asked for". `base` is the name of the knowledge base.
+    positions. `similarity` is the cosine with the query, `relevance` that of its words, `rank_score` the score of
+    a reranker; None is "not asked for". `base` is the name of the knowledge base.
     """
 
     chunk: Chunk

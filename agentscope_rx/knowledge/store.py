@@ -46,7 +46,7 @@ class ChunkStore(ABC):
     def open(self, info: IndexInfo) -> Flow[IndexInfo]:
         """Prepare the store for vectors of this kind; an empty store takes this kind.
 
-        Signals: what the store has; `KnowledgeFormatError` if its vectors are of another model;
+        Signals: the store's own `IndexInfo`; `KnowledgeFormatError` if its vectors are of another model;
         `KnowledgeStorageError`.
         Cancels: what has begun completes.
         """

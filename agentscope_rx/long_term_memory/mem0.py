@@ -61,7 +61,7 @@ class Mem0LongTermMemory(LongTermMemory):
 
     `api_key` comes from MEM0_API_KEY when not given; only the platform requires one. `base_url` is needed for a server
     of your own. `infer=False` stores the messages as they are. `timeout` are the seconds of one request. `scope` fills
-    in what the scope of a call lacks; mem0 needs at least one of user, agent and session (its `run_id`).
+    in the names that the scope of a call lacks; mem0 needs at least one of user, agent and session (its `run_id`).
 
     The platform distils in the background, so a record may be found some seconds later. Errors and unreadable answers
     are a `LongTermMemoryServiceError`, never an empty result. No package is needed.

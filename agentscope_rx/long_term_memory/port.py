@@ -29,8 +29,8 @@ class LongTermMemory(ABC):
         await memory.record([Msg.user("I moved to Berlin.")], scope=MemoryScope(user="ann"))
         notes = await memory.retrieve("Where do I live?", 5, scope=MemoryScope(user="ann"))
 
-    Each method is a cold Flow, and may be called from several threads and loops. An implementation decides what it
-    keeps: texts, or facts that a model makes of them. `testing.check_long_term_memory` checks the laws.
+    Each method is a cold Flow, and may be called from several threads and loops. An implementation keeps texts, or
+    facts that a model makes of them. `testing.check_long_term_memory` checks the laws.
     """
 
     @abstractmethod
@@ -41,7 +41,7 @@ class LongTermMemory(ABC):
 
         Signals: one None when it is stored, so that `retrieve` may find it (a service may take longer); a
         `LongTermMemoryError`, or the error of a model that the memory uses.
-        Cancels: the record; what is stored by then stays.
+        Cancels: the record; notes stored by then stay.
         """
 
     @abstractmethod

@@ -47,16 +47,16 @@ def window(
 class TokenWindow:
     """A view of the newest messages, of at most `max_tokens`.
 
-    The system prompt and the tools of a request are not counted.
+    The system prompt and the tools of a request are not counted. The view:
 
-    - fits: it has at most `max_tokens`; `PromptTooLongError` if what must be there has more
-    - has what is needed: the last user message, the newest messages that belong together, calls without a result, the
-      summary
+    - fits: it has at most `max_tokens`; `PromptTooLongError` if the necessary messages have more
+    - has the necessary messages: the last user message, the newest messages that belong together, calls without a
+      result, the summary
     - is legal: no result without its call, no call without the results that it has
     - begins well: with a user's message, a summary or a system message, if there is one
     - is steady: it is cut in steps: at least the fraction `keep` of the limit stays in use, so that prompt caches stay
       valid
-    - is cheap: only what is sent is counted: the ten-thousandth turn costs as much as the first
+    - is cheap: only the messages that are sent are counted, so the ten-thousandth turn costs as much as the first
     - is the same sequence: if all messages fit
 
     `counter` counts the tokens (default: an estimate). Memory is not changed. A compaction comes first: let it act

@@ -87,7 +87,7 @@ class ChatResponse:
     | `usage`         | the totals so far; it replaces an earlier one                                              |
     | `id`            | the provider's id of the whole answer                                                      |
     | `retry`, `wait` | a notice: such a chunk has no content, and its other fields belong to the failed attempt   |
-    | `rates`         | what is left of the rate limits, on the first increment or before an error                 |
+    | `rates`         | the rest of the rate limits, on the first increment or before an error                     |
 
     Without block numbers all text of the answer is one block, even with thinking or calls between its pieces, and all
     thinking up to a signature is one block.

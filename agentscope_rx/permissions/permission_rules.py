@@ -93,7 +93,7 @@ class PermissionRules:
 
         `mode` takes precedence over the file's. With `trusted=False`, for a folder that comes from others, the file can
         only restrict: its `allow` is left out, and a mode other than "plan". `ConfigurationError` names the line of
-        what is wrong in the file. It blocks, for one small file.
+        a mistake in the file. It blocks, for one small file.
         """
         # (a text such as "no" would trust the file)
         check_flag("trusted", trusted)

@@ -120,7 +120,7 @@ class PermissionRule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The rule that a text describes; `ConfigurationError` says what cannot be read."""
+        """The rule that a text describes; `ConfigurationError` names the part that cannot be read."""
         found = _TEXT.fullmatch(text.strip())
         if found is None:
             raise ConfigurationError(

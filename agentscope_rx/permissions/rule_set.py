@@ -96,7 +96,7 @@ class RuleSet:
 
     @classmethod
     def from_json(cls, data: object, where: Where | None = None) -> RuleSet:
-        """The set of a JSON object; `ConfigurationError` names what is wrong, with its place in a file."""
+        """The set of a JSON object; `ConfigurationError` names the mistake, with its place in a file."""
         at = where or Where("Permissions")
         if not isinstance(data, Mapping):
             raise at.error(data, f"must be an object with {', '.join(_KEYS)}")

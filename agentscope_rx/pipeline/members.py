@@ -40,7 +40,7 @@ class FunctionAgent(Agent):
         self._kind = kind_of(function)
 
     def route(self, run: Run) -> Stage:
-        """Call the function, and remember what it returns."""
+        """Call the function, and remember its result as the reply."""
         given = run.input.messages
         message = given[-1] if given else Msg.user(())
         values: Flow[object] = lift(self._kind, lambda: self.function(message)).pipe(ops.take(1))

@@ -58,7 +58,7 @@ class PlanMode(PlanningHook):
     | `start` | the mode of a new conversation |
     | `allow` | further tools that may run in plan mode |
     | `enter_tool` | adds a tool by which the model can turn the mode on; that call runs alone |
-    | `hint` | what the model reads in plan mode; "" is no hint |
+    | `hint` | the text for the model in plan mode; "" is no hint |
 
     - `read_only` says that a tool changes nothing outside of the conversation. The planning tools and the reading tools
       of `FileTools` have it. A tool of an MCP server has what the

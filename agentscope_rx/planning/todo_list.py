@@ -43,7 +43,7 @@ class TodoInput(BaseModel):
 class TodoList(PlanningHook):
     """A hook with the tool `write_todos`. At most one todo is in progress, and at most `max_todos` are in a list.
 
-    The model sees the list before each round; without one it is told of the tool once per call.
+    The model sees the list before each round; without one a hint names the tool, once per call.
     """
 
     def __init__(self, *, max_todos: int | None = None, name: str = "todos", priority: int = 100) -> None:

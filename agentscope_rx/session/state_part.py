@@ -39,7 +39,7 @@ class StatePart(Protocol):
 
     - `state_version` (default 1) is saved with the state. `load_state` gets the version that was saved, to migrate an
       earlier one. A newer one is a `SavedStateError`.
-    - A load is all or nothing: if a part raises, the parts before it get back what they had, and the messages stay.
+    - A load is all or nothing: if a part raises, the parts before it get their old state back, and the messages stay.
     - A state without a JSON form is a `ConfigurationError` at registration, a `SessionValueError` at a save.
     - A part that the session does not know gets the state that it had when it was registered. A state that no part
       knows is kept, and saved again.

@@ -46,7 +46,7 @@ class Skills:
 
 
 class SkillCatalog:
-    """Reads the skills of several sources, the earlier sources first, and again what has changed.
+    """Reads the skills of several sources, the earlier sources first; changed skills are read again.
 
         catalog = SkillCatalog(WorkspaceSkills(workspace), UserSkills(), PackageSkills())
         skills = catalog.read()                a `Skills`: by name, with hidden ones and problems

@@ -47,7 +47,7 @@ class SkillInfo:
     | `name` | required: 1 to 64 of a-z, 0-9 and single hyphens, none at its ends; the name of the folder, too |
     | `description` | required: 1 to 1,024 characters: what the skill does, and when to use it |
     | `license` | |
-    | `compatibility` | up to 500 characters: what it needs; shown when it is loaded |
+    | `compatibility` | up to 500 characters: its requirements; shown when it is loaded |
     | `metadata` | texts by name, as they are written: `version: 1.10` is "1.10" |
     | `allowed_tools` | names of tools; shown to the model, and permits nothing |
     """
@@ -80,8 +80,8 @@ class Skill:
           SKILL.md              front matter and instructions
           scripts/ references/ assets/ ...      the other files
 
-    Made in code, `resources` may hold texts, which are stored as UTF-8. `ConfigurationError` for what the format does
-    not allow.
+    Made in code, `resources` may hold texts, which are stored as UTF-8. `ConfigurationError` for values that the
+    format does not allow.
     """
 
     info: SkillInfo

@@ -44,7 +44,7 @@ class SkillsHook(Hook):
     A source is a `SkillSource`, a `Workspace`, a `Skill`, or the path of a folder that holds skills; earlier sources
     come first.
 
-    - At each call the hook looks at the times and sizes of the files, and reads what has changed. Otherwise the list is
+    - At each call the hook looks at the times and sizes of the files, and reads changed ones. Otherwise the list is
       the same text, sorted by name, so that a prompt cache holds.
     - If the list is too long, descriptions are cut to one length, then the last names are left out. The text says so.
     - A skill that cannot be used is reported once, with file and line, and takes no other one away.

@@ -85,7 +85,7 @@ def delete_skill(name: str, folder: str | os.PathLike[str]) -> bool:
 
 
 def skill_of_zip(file: str | os.PathLike[str] | bytes) -> Skill:
-    """The skill in a zip file, or in the bytes of one; `SkillError` for what is no such file, or beyond a limit.
+    """The skill in a zip file, or in the bytes of one; `SkillError` for any other file, or one beyond a limit.
 
     It has one folder at its root, with SKILL.md directly in it. Binary files are kept as they are.
     """

@@ -178,7 +178,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise AssertionError(f"nothing happened for {waited:.1f} real s; pending:\n  {self._pending_text()}")
 
     def settle(self) -> list[str]:
-        """Run ready callbacks and wait for jobs without moving the clock to a timer; names what is left."""
+        """Run ready callbacks and wait for jobs without moving the clock to a timer; names the work that is left."""
         deadline = time.monotonic() + self._patience
         self.run_until_complete(self._run_ready())
         while outstanding_jobs() and time.monotonic() < deadline:

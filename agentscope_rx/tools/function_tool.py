@@ -260,7 +260,7 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Fun
 
     | option | default | effect |
     |---|---|---|
-    | `name`, `description` | the function's | what the model sees |
+    | `name`, `description` | the function's | name and description for the model |
     | `strict` | None | asks providers to hold the model to the schema |
     | `unpack` | False | the fields of the only parameter (a model, a dataclass, a TypedDict) are the parameters |
     | `execution_config` | None | deadlines and retries; field by field it comes before the agent's and the toolkit's |
@@ -297,8 +297,8 @@ def tool(function: Callable[..., object] | None = None, /, **options: Unpack[Fun
 
     | function | runs | values |
     |---|---|---|
-    | a plain one | on a worker thread | what it returns |
-    | `async def` | as a task on the loop | what it returns |
+    | a plain one | on a worker thread | its return value |
+    | `async def` | as a task on the loop | its return value |
     | a generator | on a worker, each item | its items; a generator is not advanced while its reader has enough |
     | an async generator | as a task on the loop | its items |
     | annotated `-> Observable` or `-> Flow` | on the loop | its values |

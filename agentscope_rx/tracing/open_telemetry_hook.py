@@ -31,7 +31,7 @@ class OpenTelemetryHook(RecordingTracer):
     |---|---|
     | `tracer_provider`, `meter_provider` | where spans and metrics go; None: the global providers |
     | `stages` | False: no spans of stages; model and tool calls are children of the run |
-    | `content` | False: no messages, arguments and results; True: all, without secrets; a `Content`: what it selects |
+    | `content` | False: no messages, arguments and results; True: all, without secrets; a `Content` selects |
     | `metrics` | False: no metrics |
     | `prices` | prices of models, as in `UsageLimits`: adds the metric `agentscope.cost` |
     | `clock` | the time of spans, in nanoseconds |

@@ -71,7 +71,7 @@ class MemoryFilesHook(RecordingHook):
     | `queue_limit` | background records; a run that finds so many waits for its own |
     | `on_error` | gets each error in the place of the dropped-error hook |
     | `clock`, `zone` | the time in seconds since the epoch, the time zone of days (default: the machine's) |
-    | `name` | of its state in each conversation: what is noted already |
+    | `name` | the name of its state (the messages noted already) in each conversation |
 
     What can happen:
 

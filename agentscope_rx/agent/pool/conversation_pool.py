@@ -262,10 +262,10 @@ class ConversationPool:
     # --- eviction and the end -------------------------------------------------------------------------------------
 
     def evict(self, user: str, session_id: str, *, discard: bool = False) -> Flow[bool]:
-        """Drop this conversation from memory, after saving what is new. The next call loads it again.
+        """Save the changes of this conversation, and drop it from memory. The next call loads it again.
 
-        `discard=True` drops it without saving: after a `SessionConflictError` the next call continues from what is
-        stored.
+        `discard=True` drops it without saving: after a `SessionConflictError` the next call continues from the stored
+        conversation.
 
         Signals: True if it was dropped, False if it is in use or not kept; a `SessionError` if it cannot be saved, in
         which case it stays.
@@ -308,7 +308,7 @@ class ConversationPool:
             raise failures[0]
 
     async def aclose(self) -> None:
-        """Refuse further calls, wait for those in progress, save what is not saved yet and drop the conversations.
+        """Refuse further calls, wait for those in progress, save all changes and drop the conversations.
 
         In a tool or hook of one of its runs this deadlocks. If a save fails, its error is raised, and the conversation
         stays in the pool: `flush()` tries again.

@@ -66,7 +66,7 @@ class RuntimeStateHook(Hook):
     | `minutes` | the time, anew after so many minutes; None: no time                                          |
     | `zone`    | ... in this zone, such as "Europe/Berlin"; None: the local one                               |
     | `folder`  | the working folder                                                                           |
-    | `window`  | what is left of so many tokens (or of the model's window), in steps of 10 percent            |
+    | `window`  | the rest of so many tokens (or of the model's window), in steps of 10 percent                |
     | `tasks`   | open tasks: a function of the `EventSource`, which has the conversation (`source.parts`)     |
     | `facts`   | the answers of these functions, by name; "not known" if one fails, and `on_dropped` gets the error |
 

@@ -102,12 +102,12 @@ class KnowledgeHook(Hook):
     - **Passages belong to one call**: they are in no memory, in no later call, and are never a question. A call that
       continues pending calls gets those for the last message of the user. Input during the run is a new question.
     - **A failing base** is reported in `error_text` of the `RetrievalEvent`, and the run goes on without its passages.
-    - **Citations**: the model is asked to write `[1]` behind what rests on a passage. When the call ends, the numbers
-      are compared with what it was given: `citations_of(reply)` has those that exist, `CitationEvent.unknown` the
-      others. Numbers go on through the conversation and are saved with it. Marks are `[1]`, `[1, 3]`, `[1][2]`,
-      `[2-4]`, `[^1]` and `【1】`, but not in code or links. A right number does not prove the claim: the text is there
-      to be compared.
-    - **A passage cannot close its tag** or pass for another one. What it says is information, not an instruction; a
+    - **Citations**: the model is asked to write `[1]` behind each statement that rests on a passage. When the call
+      ends, the numbers are compared with the passages that it got: `citations_of(reply)` has those that exist,
+      `CitationEvent.unknown` the others. Numbers go on through the conversation and are saved with it. Marks are `[1]`,
+      `[1, 3]`, `[1][2]`, `[2-4]`, `[^1]` and `【1】`, but not in code or links. A right number does not prove the
+      claim: compare the text.
+    - **A passage cannot close its tag** or pass for another one. Its text is information, not an instruction; a
       model may follow it all the same.
     - Its `priority` lets it see input and reply as other hooks have left them, and puts the passages behind the notes
       of a `StaticLongTermMemory`.

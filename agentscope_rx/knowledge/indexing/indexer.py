@@ -52,7 +52,7 @@ class Indexer:
     | has the digest, and was made by the same parts | unchanged: its bytes were read, nothing else |
     | is new, or has changed | indexed: all of it becomes visible in one step |
     | is not in the folder any more | removed (without `delete_missing=False`) |
-    | cannot be read | reported; what the base had of it stays |
+    | cannot be read | reported; its earlier version in the base stays |
 
     | option | |
     |---|---|
@@ -65,7 +65,7 @@ class Indexer:
     | `metadata` | gives what searches filter by, from the id of a document |
 
     Hidden files, `node_modules` and links are left out; `.gitignore` is not read. An error of the embedding model or of
-    the store ends the run. What was indexed by then stays, and the next run does the rest, also after a crash.
+    the store ends the run. Documents indexed by then stay, and the next run does the rest, also after a crash.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Indexer:
     ) -> Flow[IndexProgress]:
         """Bring the base up to this folder. Ids of documents are `prefix` and their path below it.
 
-        Folders in one base need a prefix each: what a folder has given before, with ids that begin with its prefix, is
-        removed when it is gone. Documents of `add` are not.
+        Folders in one base need a prefix each: a document of this prefix that is gone from the folder is removed.
+        Documents of `add` are not.
 
         Signals: progress, at most ten a second and as fast as it is read; the last one, "done", is the report.
         `InvalidInputError` without such a folder; `KnowledgeFormatError` if the base was made with another embedding
@@ -170,9 +170,9 @@ class Indexer:
     ) -> Flow[IndexProgress]:
         """Bring the base up to this folder now and after each change of it, until it is disposed.
 
-        A change is what `folder` would find, so that none is lost. A file is indexed when it has stayed the same for
-        `settle` seconds, and removed when it has been gone for as long. `changes` reports that something has changed
-        (default: the file system's notifications, by the package watchfiles).
+        Each change makes it compare the folder as `folder` does, so that none is lost. A file is indexed when it has
+        stayed the same for `settle` seconds, and removed when it has been gone for as long. `changes` reports that
+        something has changed (default: the file system's notifications, by the package watchfiles).
 
         Signals: progress; "watching" after each time that the base is up to date; no completion. `MissingExtraError`
         without watchfiles; the errors of `folder`, after which the base is as it was: subscribe again to go on.

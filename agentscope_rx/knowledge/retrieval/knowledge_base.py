@@ -70,7 +70,7 @@ class KnowledgeBase(Knowledge):
     |---|---|
     | `store` | a store, or the path of a file for a `SqliteChunkStore` |
     | `embedding` | the model of its vectors (default `StaticEmbeddingModel()`, for English) |
-    | `name`, `description` | tell models what it holds |
+    | `name`, `description` | for models: the name and the content of the base |
     | `search` | "hybrid", "vector" or "keyword" |
     | `vector_weight` | the weight of the meaning in hybrid search, 0 to 1; the words have the rest |
     | `pool` | a factor: each search finds `pool` chunks for each passage asked for, at least 50 in all |
@@ -134,9 +134,8 @@ class KnowledgeBase(Knowledge):
     def prepare(self, dimensions: int) -> Flow[IndexInfo]:
         """Open the store for vectors of this model with so many dimensions; once, for this object.
 
-        Signals: what the store has; `KnowledgeFormatError` if its vectors are of another model, and the other errors
-        of the store.
-        Cancels: what has begun completes.
+        Signals: the store's `IndexInfo`; `KnowledgeFormatError` if its vectors are of another model, and the other
+        errors of the store. Cancels: what has begun completes.
         """
 
         def begin() -> Flow[IndexInfo]:

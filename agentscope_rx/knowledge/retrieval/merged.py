@@ -42,7 +42,7 @@ class _Answer:
 
 
 class MergedKnowledge(Knowledge):
-    """Asks several bases at once, at most `max_concurrency` of them, and joins what they give. Their names must differ.
+    """Asks several bases at once, at most `max_concurrency` of them, and joins their passages. Their names must differ.
 
         query --> base a --> a1 a2 a3 --+
               --> base b --> b1 b2    --+--> without copies --> joined by place --> first `limit`

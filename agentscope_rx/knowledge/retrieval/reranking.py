@@ -55,7 +55,7 @@ def rerank(
 
         found = base.retrieve(question, 20).pipe(rerank(ModelReranker(model), question, limit=5))
 
-    `rank_score` of a passage is what the reranker gave, `score` the same from 0 to 1. If the reranker fails, the
+    `rank_score` of a passage is the reranker's score, `score` the same from 0 to 1. If the reranker fails, the
     passages keep their order.
 
     Signals: a `Passages` for each tuple of the source; its errors; with `on_error="fail"` those of the reranker.

@@ -56,7 +56,7 @@ class SqliteLongTermMemory(LongTermMemory):
     | `scope` | the scope of calls that give none, and of the names that a given one lacks |
     | `embedding_model` | finds facts by meaning, too |
     | `min_similarity` | the least cosine at which meaning alone finds a fact |
-    | `model` | distils facts of messages, and corrects what is known |
+    | `model` | distils facts of messages, and corrects known facts |
     | `attempts` | how often the model may answer a question, until its answer is usable |
     | `neighbours` | known facts that the model sees for each new one |
     | `busy_seconds` | how long an operation waits for another process that writes |
@@ -75,7 +75,7 @@ class SqliteLongTermMemory(LongTermMemory):
       `DistillationError` is reported.
     - **The same text**, also with other case, spaces, articles or punctuation around words, is stored once. Signs that
       mean something make another fact: `C++` and `C#`, `-5` and `5`, a question.
-    - **What is erased** (`forget`, `clear`) is overwritten in the file, and in its write-ahead log, unless another
+    - **Erased facts** (`forget`, `clear`) are overwritten in the file, and in its write-ahead log, unless another
       process is reading it at this moment.
     - Several processes may use the file, and it may hold other tables. A write is one transaction. A file that cannot
       be used is a `LongTermMemoryStorageError` or a `LongTermMemoryFormatError`.

@@ -78,9 +78,9 @@ class SqlMemory(Memory):
       own messages. `read` streams the whole conversation, 100 messages at a time.
     - The newest messages stay in the process: a round writes its message and reads nothing. Beyond twice the window
       they are cut back to it.
-    - Each change is one transaction. If the answer to one is lost, the next operation finds out what was stored.
+    - Each change is one transaction. If the answer to one is lost, the next operation reads which state was stored.
     - One process writes a conversation at a time. If another one has changed it, a change fails with
-      `MemoryConflictError`, and nothing is written; `reload` takes over what is stored.
+      `MemoryConflictError`, and nothing is written; `reload` takes over the stored conversation.
     - Transient messages are stored until their run ends, and are not read again if their process has died.
     - Memories of one database share their connections. A SQLite file is written with a write-ahead log.
     - It is durable: with a session, the agent saves its state there and not the messages. An agent with a durable
@@ -277,7 +277,11 @@ class SqlMemory(Memory):
     # --- others -------------------------------------------------------------------------------------------------------
 
     def reload(self) -> Flow[None]:
-        """Take over what is stored, after a `MemoryConflictError`; emits None. Cancels: nothing that has begun."""
+        """Take over the stored conversation, after a `MemoryConflictError`.
+
+        Signals: one None.
+        Cancels: nothing that has begun.
+        """
 
         async def reload(database: MemoryDatabase) -> None:
             self._tail, self._doubt, self._again = None, None, False

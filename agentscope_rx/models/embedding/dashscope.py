@@ -36,8 +36,8 @@ _MULTIMODAL = re.compile(r"multimodal|vision|-vl-")
 class DashScopeEmbeddingModel(HttpEmbeddingModel):
     """Vectors of texts; multimodal models embed images and videos, too. Local files are read.
 
-    A text model is told the role of the texts (`text_type` is `query` or `document`), unless one `text_type` is given
-    for all. `api_key`, `base_url` and `workspace` as for `DashScopeChatModel`. `endpoint` is derived from the model's
+    A text model gets the role of the texts (`text_type` is `query` or `document`), unless you give one `text_type` for
+    all. `api_key`, `base_url` and `workspace` as for `DashScopeChatModel`. `endpoint` is derived from the model's
     name, or text. The default `batch_size` is the vendor's maximum: 25 texts for v1 and v2, 10 for later models, 1
     input multimodal.
     """

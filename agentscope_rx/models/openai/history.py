@@ -62,8 +62,8 @@ def messages_from_openai(messages: Iterable[Mapping[str, object]]) -> list[Msg]:
     Other libraries write this format: AgentScope's `OpenAIChatFormatter().format(...)`, LangChain's
     `convert_to_openai_messages(...)`. Leave the system message out if the agent has a `sys_prompt`. An object of the
     openai package is given as `message.model_dump()`. Arguments that are no JSON are kept, as in an answer of a model:
-    `ToolUseBlock.raw` and `input_error`. What the format does not allow is an `InvalidInputError` that names the
-    message by its place.
+    `ToolUseBlock.raw` and `input_error`. A message that the format does not allow is an `InvalidInputError`
+    that names its place.
     """
     if isinstance(messages, (str, Mapping)) or not hasattr(messages, "__iter__"):
         kind = type(cast("object", messages)).__name__

@@ -44,7 +44,7 @@ class MultiAgentModel(PromptTransformModel):
 
         ReActAgent("Cook", MultiAgentModel("openai:gpt-5-mini"), "You are the cook, Cook.")
 
-    | in the conversation                                   | what the model is sent                              |
+    | in the conversation                                   | in the request                                      |
     |-------------------------------------------------------|-----------------------------------------------------|
     | messages of users and assistants in a row (a run)     | one user message: `name: text` lines in `<history>` |
     | media in a run                                        | in their place between the lines                    |

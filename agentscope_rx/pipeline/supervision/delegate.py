@@ -27,7 +27,7 @@ class Delegate:
     | argument | meaning |
     |---|---|
     | `tool`, `description` | name and description of its tool |
-    | `sees` | "task": what the supervisor writes; "conversation": also the texts before it; None: the supervisor's |
+    | `sees` | "task": the supervisor's text; "conversation": also the texts before it; None: as the supervisor has it |
     | `verbatim` | True: its answer is the reply, word for word, and the supervisor's model is not asked again |
     | `requires_approval` | True, or a function of the arguments: a person decides about each call |
     """

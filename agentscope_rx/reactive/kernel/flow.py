@@ -60,7 +60,7 @@ class Flow(Observable[T]):
     | `flow.pipe(...)`             | another Flow                                                         |
     | `flow.as_task()`             | an asyncio task                                                      |
 
-    For implementers: `attach(sink, scope)` is what one subscription does.
+    For implementers: each subscription calls `attach(sink, scope)`.
     """
 
     def __init__(self, attach: Callable[[Sink[T], Scope], None]) -> None:

@@ -31,7 +31,7 @@ B = TypeVar("B")
 def map_at_most(
     function: Callable[[A], abc.ObservableBase[B]], at_most: int, *, ordered: bool = True
 ) -> Callable[[Observable[A]], Flow[B]]:
-    """Emits what the flows `function(value)` emit; at most `at_most` of them are in progress at once.
+    """Emits the values of the flows `function(value)`; at most `at_most` of them are in progress at once.
 
     At the bound, and while the subscriber withholds its demand, a source with back-pressure stops reading; values of
     others wait. With `ordered` values come in the order of the source. A flow that has ended counts as in progress

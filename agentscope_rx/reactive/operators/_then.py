@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def then(after: Callable[[], abc.ObservableBase[T]]) -> Callable[[Observable[object]], Flow[T]]:
-    """Drops the source's values and, once it has completed, emits what `after()` emits.
+    """Drops the source's values and, once it has completed, emits the values of `after()`.
 
     Signals: the values of `after()`; the error of either.
     Cancels: the one of the two that is in progress; then `after` is not called.

@@ -50,7 +50,7 @@ def using(
     on_dispose: Callable[[R], object] | None = None,
     clean_up_seconds: float = CLEAN_UP_SECONDS,
 ) -> Flow[T]:
-    """Acquires a resource at subscription, emits what `use(resource)` emits, and releases exactly once.
+    """Acquires a resource at subscription, emits the values of `use(resource)`, and releases exactly once.
 
     - `acquire` returns an Observable of one resource; further values are ignored.
     - `release` may return an Observable. With `eager` the terminal signal waits for it. It runs to its end after a

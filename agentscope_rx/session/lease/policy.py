@@ -30,7 +30,7 @@ class LeasePolicy:
     """The rules of a lease: the effect of a call while another process holds it, and when a holder counts as dead.
 
     A lease allows several processes to serve one conversation: `agent.bind(session, key, lease="queue")`. Each run
-    holds it from its beginning to its last save, and begins with what the others have saved.
+    holds it from its beginning to its last save, and begins with the state that the others have saved.
 
     `when_held` is the effect of a call during a run of another process:
 

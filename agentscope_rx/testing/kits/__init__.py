@@ -7,7 +7,7 @@
 | `check_hook`             | a `Hook`           | one event of the same kind, no mutation, two runs at once           |
 | `check_memory`           | a `Memory`         | order, atomic adds, snapshots, changes, marks, threads              |
 | `check_session`          | a `Session`        | round trip, odd keys, tails, versions, concurrent writers, deletion |
-| `check_long_term_memory` | a `LongTermMemory` | what is found, users apart, limits, odd texts, threads              |
+| `check_long_term_memory` | a `LongTermMemory` | retrieval, users apart, limits, odd texts, threads                  |
 | `check_chunk_store`      | a `ChunkStore`     | whole documents or none, searches like a comparison of all, filters |
 | `check_chunker`          | a `Chunker`        | texts and positions, no text is lost, the same result again         |
 | `check_operator`         | an operator        | values, errors, disposal and demand, over sources of several kinds  |

@@ -37,9 +37,9 @@ def check_operator(
 ) -> KitReport:
     """Check an operator, also as a publisher, over sources of `values`, by default of 1 to 5.
 
-    `expected` is what it emits for them. `ahead` is the number of values that it may emit, and read from its source,
-    after demand is withheld; None if it needs all of the source at once. An operator that `catches` keeps the error of
-    its source to itself.
+    `expected` are the values that it must emit for them. `ahead` is the number of values that it may emit, and read
+    from its source, after demand is withheld; None if it needs all of the source at once. An operator that `catches`
+    keeps the error of its source to itself.
     """
     if not callable(operator):
         raise ConfigurationError(f"check_operator takes an operator, such as ops.scan(...), not {operator!r:.60}.")

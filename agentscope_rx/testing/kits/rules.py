@@ -32,7 +32,7 @@ Body = Callable[[DroppedErrors], Awaitable[object]]
 
 
 class RuleBrokenError(AgentScopeError, AssertionError):
-    """An implementation breaks a rule: `subject` names the implementation, `rule` the rule, `seen` what it did."""
+    """An implementation breaks a rule: `subject` names the implementation, `rule` the rule, `seen` its behaviour."""
 
     def __init__(self, subject: str, rule: str, law: str, seen: str) -> None:
         super().__init__(f"{subject} breaks rule {rule}: {law}\n  seen: {seen}")

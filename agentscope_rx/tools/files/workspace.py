@@ -75,7 +75,7 @@ class Workspace:
     special on other operating systems only. `skip` are names of folders that listings and searches leave out, such as
     `node_modules`.
 
-    | path | what happens |
+    | path | effect |
     |---|---|
     | `..`, absolute paths, `~`, drive letters, `\`, NUL, control characters | refused by its text |
     | device names, streams, short names and trailing dots of Windows | refused on every system, if `portable` |
@@ -85,8 +85,8 @@ class Workspace:
     | `.GIT`, `.ｇｉｔ`, `.g<zero width>it` for `.git` | denied alike |
 
     Not protected: hard links to files outside, and mounts within the root, which are part of the folder; on Windows,
-    which has no `openat`, a link that is swapped in between check and use; what a model writes into files that other
-    programs execute (`conftest.py`, `Makefile`).
+    which has no `openat`, a link that is swapped in between check and use; text that a model writes into files that
+    other programs execute (`conftest.py`, `Makefile`).
     """
 
     def __init__(

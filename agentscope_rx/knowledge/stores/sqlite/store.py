@@ -57,8 +57,9 @@ class SqliteChunkStore(ChunkStore):
     `busy_seconds` for another one, then there is a `KnowledgeStorageError` that is `retryable`.
 
     Vectors are compared in memory: 4 bytes a number, so 100,000 chunks of 256 dimensions take 100 MB in each process
-    that searches. The first search loads them; later ones load what was added since, by any process. The space of what
-    is removed is used again, but the file does not shrink. Only its owner can read it. Extra `knowledge` (NumPy).
+    that searches. The first search loads them; later ones load the additions since, by any process. The space of
+    removed documents is used again, but the file does not shrink. Only its owner can read it. Extra `knowledge`
+    (NumPy).
     """
 
     def __init__(self, path: str | PathLike[str], *, busy_seconds: float = BUSY_SECONDS) -> None:
