@@ -77,8 +77,8 @@ class GuardrailsHook(Hook):
     - **The shown text is the remembered text**, unless another hook changes one of them.
     - **A stopped call or result** ends the run only if its verdict has a `reply`.
     - **Findings** are in the metadata of the message or result, under `"guardrails"`.
-    - **Not judged as output** are a reply made of tool results (`return_direct`), the text of `interrupt()`, and the output of a
-      sub-agent: its result is judged by the `tool_result` checks of its parent.
+    - **Not judged as output** are a reply made of tool results (`return_direct`), the text of `interrupt()`, and the
+      output of a sub-agent: its result is judged by the `tool_result` checks of its parent.
     - **Input** is that of `call`, `enqueue` and `observe`, and the messages with results of background work.
     - **Structured output** is judged as the JSON text that the model writes. Thinking that was replaced loses its
       signature; with `"drop"` some providers miss it in the next round of a tool call.
