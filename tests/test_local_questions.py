@@ -72,6 +72,6 @@ def test_what_the_docs_say_of_the_rules_alone() -> None:
     rows = [re.sub(r"\s+", " ", line.strip()) for line in (LocalChatModel.__doc__ or "").splitlines()]
     assert "| 20 held out | 5 | 5 | 15 |" in rows
     assert "| 20 that were tuned on | 12 | 12 | 8 |" in rows
-    said = "of twenty held-out questions it answers 5, the rules with no model in them 5, and of\nthe other 15 it says"
+    said = "it answers 5 of 20 held-out questions, and the\nrules without a model as many."
     assert said in (root / "README.md").read_text()
     assert "it answers 5, the rules without any model 5; of the\nothers it says that it cannot" in EPILOG

@@ -76,7 +76,8 @@ def test_ordinary_text_passes(text):
 def test_the_pages_of_the_documentation_pass():
     for page in Path("docs").rglob("*.md"):
         found = [page.read_text()[span.start : span.end] for span in Secrets().find(page.read_text())]
-        assert set(found) <= {"password"}, page
+        # the page on traces shows that such a key is removed
+        assert set(found) <= {"password", "sk-proj-abcdefghijklmnopqrstuvwx"}, page
 
 
 def test_keywords_and_entropy_are_on_request():

@@ -323,8 +323,8 @@ def test_a_rule_says_that_it_lets_any_program_run(rule: Rule | str, why: str | N
 
 
 def test_the_page_lists_programs_that_run_programs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "files-and-commands.md").read_text()
-    section = page.partition("### Programs that run programs")[2].partition("\n## ")[0]
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text()
+    section = page.partition("## Programs that run programs")[2].partition("\n## ")[0]
     listed = set(section.replace("`", " ").replace(",", " ").split())
     tables = (programs.BY_OPERANDS, programs.BY_OPTIONS, programs.BY_COMMAND, programs.BY_FILES)
     assert {name for table in tables for name in table} <= listed
