@@ -1,15 +1,6 @@
-"""The layout of a workspace: which file has which place in the folder that agents work in.
+"""The layout of a workspace: which file has which place in the folder that agents work in, see `init_workspace`.
 
-    AGENTS.md                    instructions of the user; one in a sub-folder is for what is below it
-    MEMORY.md                    notes of models, distilled
-    memory/2026-11-23.md         notes of models on one day; memory/archive/ has old days, and old MEMORY.md
-    knowledge/KNOWLEDGE.md       knowledge given by the user; other files in knowledge/ are listed
-    notes/                       drafts and notes of the agent, for its own use
-    skills/<name>/SKILL.md       skills
-    subagents/<name>.md          declarations of sub-agents
-    .agentscope/                 the library's own: sessions, permissions, the state of memory files
-
-All of it is optional. Models read and write these files by the tools of `tools.files`, but for `.agentscope/`.
+Models read and write these files by the tools of `tools.files`, but for `.agentscope/`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from agentscope_rx.messages import ChatUsage, ToolResultBlock, ToolResultKind
 MAX_MARKS = 500
 """The most marks, and the most waits, that a lane keeps."""
 MAX_CHUNKS = 64
-"""The most groups of chunks that a lane keeps; more are merged in pairs. A picture has room for about 40."""
+"""The most groups of chunks that a lane keeps; more are merged in pairs. A usual picture has room for about 50."""
 BETWEEN_RUNS = ("approval", "result", "caller")
 
 Interval = tuple[float, float]

@@ -1,18 +1,7 @@
 """`merge_speakers`: a conversation of several agents, in the two roles that models know. Pure; for every provider.
 
-| in the conversation                                       | what the model is sent                                |
-|-----------------------------------------------------------|-------------------------------------------------------|
-| consecutive messages of users and assistants (a run)      | one user message: `name: text` lines in `<history>`   |
-| media in a run                                            | in their place between the lines                      |
-| thinking in a run                                         | nothing: thinking is private                          |
-| tool calls and results, with the text beside them         | unchanged: the model's own work                       |
-| a system message                                          | unchanged, in its place                               |
-| a message with `AS_IT_IS` in its metadata                 | unchanged                                             |
-| a run of one message, of a user named "user"              | unchanged: the role names the speaker                 |
-| `cache_control` in the metadata of a message of a run     | ends the run, and is set on its user message          |
-
-The model's own messages are in the history under its name. So the last message is never the model's, which it would
-be asked to continue. The heading that explains the history is sent once, with the first run.
+`MultiAgentModel` has the table of its rules. The model's own messages are in the history under its name. So the last
+message is never the model's, which it would be asked to continue.
 
 A text cannot impersonate another speaker: the `<` of `<history>` or `</history>` in a text becomes `&lt;`, and if a
 later line begins like a speaker's line, all its later lines are indented by two spaces. All other text is unchanged.
