@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from agentscope_rx.events import PostCallEvent
 from agentscope_rx.testing import ScriptedModel
@@ -47,7 +49,7 @@ def test_with_a_model_behind_a_server(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
     blocks = blocks_of(PAGE.read_text(encoding="utf-8"))
-    small, guarded, own = (block.text for block in blocks if block.language == "python")
+    small, guarded, own, fastapi, websocket = (block.text for block in blocks if block.language == "python")
     with openai_server() as upstream:
         monkeypatch.setenv("OPENAI_API_KEY", "test")
         monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)
@@ -69,3 +71,12 @@ def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
             with sse(client, "GET", f"/resume/{events[0].run_id}", headers={"last-event-id": "0"}) as source:
                 assert events_of(source) == events[1:]
             assert client.get("/resume/nothing").status_code == 404
+        exec(fastapi + websocket, page)
+        with served(page["api"]) as server, server.client() as client:
+            with sse(client, "POST", "/ask", json={"text": "hi"}) as source:
+                assert isinstance(events_of(source)[-1], PostCallEvent)
+            assert client.get(f"/runs/{events[0].run_id}").status_code == 404
+        caller = TestClient(page["api"], client=("127.0.0.1", 50000))
+        with caller, caller.websocket_connect("ws://127.0.0.1/chat") as socket:
+            socket.send_text("hi")
+            assert json.loads(socket.receive_text())["type"] == "pre_call"

@@ -6,6 +6,7 @@ own, and listen on sockets in it: no port can be taken. Links over TCP, which ca
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -89,8 +90,12 @@ class Server:
             return client.recv(100).startswith(b"+PONG")
 
     def kill(self) -> None:
-        """End it without any warning."""
-        os.kill(self._pid, signal.SIGKILL)
+        """End it without any warning, and its children, of which one of PostgreSQL could answer once more."""
+        listed = Path(f"/proc/{self._pid}/task/{self._pid}/children")
+        children = map(int, listed.read_text().split()) if listed.exists() else ()
+        for pid in (self._pid, *children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.stop()
 
     def freeze(self) -> None:
