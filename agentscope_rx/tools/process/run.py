@@ -162,7 +162,7 @@ async def _run(
             # at once, and not by the supervisor, which may wait for its turn behind many; the kernel ends the others
             transport.kill()
         try:
-            await _within(SETTLE, protocol.exited)
+            await _settled(protocol.exited)
             await _within(SETTLE, protocol.output_closed)
         finally:
             tree.kill_rest()
@@ -217,7 +217,7 @@ async def _started(starting: _Starting, protocol: _Protocol) -> asyncio.Subproce
         return (await asyncio.shield(starting))[0]
     except asyncio.CancelledError:
         protocol.abandon()
-        await asyncio.wait([starting], timeout=GRACE / 4 if starting.cancelling() else None)
+        await _begun(starting)
         # the loop ends, and has cancelled every task: also the one of asyncio that connects the pipes, for which
         # asyncio, having killed the program, would wait without end
         while not starting.done():
@@ -226,7 +226,7 @@ async def _started(starting: _Starting, protocol: _Protocol) -> asyncio.Subproce
         if protocol.tree is None:
             _kill_all(None, protocol.mark)
         if not starting.cancelled() and starting.exception() is None:
-            await _within(SETTLE, protocol.exited)
+            await _settled(protocol.exited)
         raise
 
 
@@ -236,6 +236,27 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
         async with asyncio.timeout(seconds):
             await event.wait()
     return event.is_set()
+
+
+async def _begun(starting: _Starting) -> None:
+    """Wait for the program to start, also if cancelled again; not for long if the loop ends and has cancelled that."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SETTLE
+    while not starting.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            ending = starting.cancelling()
+            await asyncio.wait([starting], timeout=GRACE / 4 if ending else left)
+            if ending:
+                break
+
+
+async def _settled(exited: asyncio.Event) -> None:
+    """Wait for the end of a program that was killed, also if cancelled again: after a loop has ended, nothing waits."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SETTLE
+    while not exited.is_set() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await _within(left, exited)
 
 
 class _Protocol(asyncio.SubprocessProtocol):

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -404,6 +405,34 @@ LOOP_ENDS = pytest.param(
     ),
 )
 """Not cancelled: the loop ends, and asyncio leaves a pipe to the garbage collector, which warns."""
+
+
+@pytest.mark.parametrize("turns", [3, 20, 60])
+def test_cancelled_and_then_the_loop_ends(turns: int, tmp_path: Path) -> None:
+    """The end of a loop cancels what is cleaned up; after it nothing would wait for the program."""
+
+    async def main() -> None:
+        running = asyncio.ensure_future(
+            process.run(
+                ["/bin/sh", "-c", "sleep 600"],
+                cwd=str(tmp_path),
+                env={"PATH": os.environ["PATH"]},
+                limits=Limits(output=100),
+                given=b"",
+            )
+        )
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.1)  # noqa: ASYNC251 - a loop that is busy
+        running.cancel()
+        for _ in range(2):
+            await asyncio.sleep(0)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+    assert [str(each.message) for each in caught] == []
 
 
 @pytest.mark.parametrize("turns", range(1, 8))
