@@ -129,6 +129,8 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         if not run.inbox.closed:
             run.inbox.close()
         run.drop_timers()
+        # they hold the sinks of the run
+        run.wired.clear()
         conversation.end(run)
         flag.release(run)
         if flag is not conversation.flag:

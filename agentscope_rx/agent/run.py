@@ -17,7 +17,7 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar, cast, overload
 from uuid import uuid4
 
 from agentscope_rx.agent.conversation import Conversation
@@ -41,8 +41,8 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, Tail, concat, concat_map, defer, empty, just, shield, then
 from agentscope_rx.reactive.job import AbandonedCalls
+from agentscope_rx.reactive.kernel.deadlines import clock_of
 from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
-from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools import Toolkit
 
 T = TypeVar("T")
@@ -59,6 +59,9 @@ class Done:
 
 Stage = Flow[Event | Done | Tail[Event | Done]]
 """A stage of a run: its events and, last, the next stage as a tail, or the reply."""
+
+Emitted = Stage | Event | Done | Tail[Event | Done] | None
+"""What a step of a stage gives (see `steps`): one of these, or a flow of them."""
 
 
 class Run:
@@ -119,6 +122,7 @@ class Run:
         "unemitted",
         "usage",
         "when_busy",
+        "wired",
         "writes",
     )
 
@@ -194,6 +198,8 @@ class Run:
         self.started: float = scope.loop.time()
         self.last_event: float = self.started
         self.timers: list[TimerHandle] = []
+        self.wired: dict[str, object] = {}
+        """The chains of stages, linked in the first round, by the name of the stage; empty after the run."""
         self.extras: dict[str, object] = {}
         """State that stages of a subclass or a feature keep during the run, by name."""
 
@@ -305,7 +311,13 @@ class Run:
         written = self.memory.add(messages)
         return shield(written.pipe(concat_map(lambda done: self.record(messages, event, foreign=foreign))))
 
-    def remember_then(self, messages: Sequence[Msg], event: Event, following: Callable[[], Flow[T]]) -> Flow[T]:
+    @overload
+    def remember_then(self, messages: Sequence[Msg], event: Event, following: Callable[[], Flow[T]]) -> Flow[T]: ...
+    @overload
+    def remember_then(
+        self, messages: Sequence[Msg], event: Event, following: Callable[[], T | Flow[T]]
+    ) -> T | Flow[T]: ...
+    def remember_then(self, messages: Sequence[Msg], event: Event, following: Callable[[], T | Flow[T]]) -> T | Flow[T]:
         """`remember`, then `following()`. If memory takes no time, `following()` itself is returned, without operators.
 
         Call it within a subscription (see `onward`): the messages are written at once.
@@ -315,7 +327,7 @@ class Run:
             written = reduced(self.memory.add(messages))
             if type(written) is not Immediate:
                 recorded = concat_map(lambda done: self.record(messages, event))(cast("Flow[None]", written))
-                return shield(recorded).pipe(then(following))
+                return shield(recorded).pipe(concat_map(lambda done: following()))
             # `record`, without its call
             self.unemitted.append(event)
             children = self.conversation.children

@@ -11,8 +11,8 @@ from agentscope_rx.events import Event, PostCallEvent, StreamOptions
 from agentscope_rx.events.base import stamp
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.reactive.kernel.deadlines import clock_of
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
-from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools import ToolNested
 
 _NESTED: type[object] = ToolNested

@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import replace
 from functools import reduce
 from inspect import isawaitable
-from typing import TypeVar, cast
+from typing import TypeVar, cast, overload
 
 from reactivex import Observable, abc
 from reactivex import operators as ops
@@ -154,10 +154,14 @@ class CompiledHooks:
         steps = self._for(type(event))
         return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
 
-    def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
-        """`fire`, then the flow `then(event)`.
+    @overload
+    def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]: ...
+    @overload
+    def fire_then(self, event: E, then: Callable[[E], T | Flow[T]]) -> T | Flow[T]: ...
+    def fire_then(self, event: E, then: Callable[[E], T | Flow[T]]) -> T | Flow[T]:
+        """`fire`, then `then(event)`: itself, if no hook gets the event. Part of a subscription (see `onward`).
 
-        Signals: those of `then(event)`; a `HookError`, or the error of a hook.
+        Signals: the value or the flow of `then(event)`; a `HookError`, or the error of a hook.
         Cancels: the hook in progress, or that flow.
         """
         return self.fire(event).pipe(concat_map(then)) if type(event) in self.seen else then(event)

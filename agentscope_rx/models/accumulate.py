@@ -20,14 +20,14 @@ from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 from uuid import uuid4
 
 from reactivex import Observable
 
 from agentscope_rx.errors import ProtocolError
 from agentscope_rx.messages.blocks import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, encodable
+from agentscope_rx.messages.frozen import EMPTY, MAX_DEPTH, deeper, encodable
 from agentscope_rx.messages.msg import ChatUsage
 from agentscope_rx.messages.sources import Base64Source
 from agentscope_rx.models.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
@@ -112,7 +112,7 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
         self._name = ""
         self._named_at = 0
         self._pieces: list[str] = []
-        self._metadata = _Metadata()
+        self._metadata: _Metadata | None = None
 
     @property
     def name(self) -> str:
@@ -125,14 +125,17 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
         if piece.name and not self._name:
             self._name = piece.name
             self._named_at = count
-        self._metadata.add(piece.metadata, count)
+        if piece.metadata:
+            self._metadata = self._metadata or _Metadata()
+            self._metadata.add(piece.metadata, count)
         return count
 
     def upto(self, count: int | None) -> ToolUseBlock:
         if count is None:
             return self.finished()
         name = self._name if count >= self._named_at else ""
-        return ToolUseBlock(self.id, name, raw="".join(self._pieces[:count]), metadata=self._metadata.upto(count))
+        metadata = EMPTY if self._metadata is None else self._metadata.upto(count)
+        return ToolUseBlock(self.id, name, raw="".join(self._pieces[:count]), metadata=metadata)
 
     def finished(self, *, cut: bool = False, last: bool = False) -> ToolUseBlock:
         """The call with its arguments parsed. `cut`: the answer broke off; `last`: this is the answer's last block."""
@@ -145,7 +148,8 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
             error = "the answer was cut off before any arguments came"
         kept = raw if error is not None else None
         own = None if error is not None or not raw or raw == encode_json(arguments) else raw
-        return ToolUseBlock(self.id, self._name, arguments, kept, error, self._metadata.upto(None), raw_input=own)
+        metadata = EMPTY if self._metadata is None else self._metadata.upto(None)
+        return ToolUseBlock(self.id, self._name, arguments, kept, error, metadata, raw_input=own)
 
 
 class AudioBuilder(BlockBuilder[AudioBlock]):
@@ -255,7 +259,7 @@ class ResponseAccumulator:
         """The model that answers, if it is not the first one asked."""
         self.queued: float = 0.0
         """Seconds spent waiting for a rate limit, all attempts together."""
-        self.reset()
+        self._begin_attempt()
 
     @property
     def usage(self) -> ChatUsage | None:
@@ -279,6 +283,9 @@ class ResponseAccumulator:
     def reset(self) -> None:
         """Discard the content of a failed attempt. Its cost is kept."""
         self._failed_costs, self._usage = self.costs, None
+        self._begin_attempt()
+
+    def _begin_attempt(self) -> None:
         self._parts: list[BlockBuilder[ContentBlock]] = []
         self._builders: dict[tuple[type[ContentBlock], int | None], TextBuilder | ThinkingBuilder] = {}
         self._last: tuple[TextBuilder, int | None] | None = None
@@ -307,7 +314,12 @@ class ResponseAccumulator:
             block, last = content[0], self._last
             if last is not None and type(block) is TextBlock and block.text and last[1] == response.block:
                 return [Delta(block, last[0], last[0].add(block))]  # pyright: ignore[reportArgumentType]
-        return [piece for block in content if (piece := self._add(block, response.block)) is not None]
+        pieces: list[Delta] = []
+        for block in content:
+            piece = self._add(block, response.block)
+            if piece is not None:
+                pieces.append(piece)
+        return pieces
 
     def _notice(self, response: ChatResponse) -> None:
         if response.wait is not None:
@@ -319,11 +331,13 @@ class ResponseAccumulator:
     def blocks(self, *, complete: bool = True) -> tuple[ContentBlock, ...]:
         """All content. Calls of an answer that was cut off (`complete=False`, or by its length) may be incomplete."""
         cut = not complete or self.finish_reason is FinishReason.LENGTH
-        last = self._parts[-1] if self._parts else None
-        return tuple(
-            part.finished(cut=cut, last=part is last) if isinstance(part, ToolCallBuilder) else part.upto(None)
-            for part in cast("list[BlockBuilder[ContentBlock] | ToolCallBuilder]", self._parts)
-        )
+        finished: list[ContentBlock] = []
+        left = len(self._parts)
+        for part in self._parts:
+            left -= 1
+            whole = part.finished(cut=cut, last=not left) if type(part) is ToolCallBuilder else part.upto(None)
+            finished.append(whole)
+        return tuple(finished)
 
     def _add(self, block: ChunkBlock, number: int | None) -> Delta | None:
         if type(block) is TextBlock:
@@ -387,12 +401,11 @@ class ResponseAccumulator:
     def _begin(self, part: G) -> G:
         if len(self._parts) >= MAX_BLOCKS:
             raise ProtocolError(f"The answer has more than {MAX_BLOCKS} blocks.")
-        self._parts.append(cast("BlockBuilder[ContentBlock]", part))
+        self._parts.append(part)  # pyright: ignore[reportArgumentType]
         return part
 
-    def _put(self, piece: ContentBlock, part: object) -> Delta:
-        builder = cast("BlockBuilder[ContentBlock]", part)
-        return Delta(piece, builder, builder.add(piece))
+    def _put(self, piece: ContentBlock, part: BlockBuilder[Any]) -> Delta:
+        return Delta(piece, part, part.add(piece))
 
 
 def accumulated(responses: Observable[ChatResponse]) -> Flow[ResponseAccumulator]:
@@ -411,7 +424,7 @@ def accumulated(responses: Observable[ChatResponse]) -> Flow[ResponseAccumulator
 
 def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
     """A call's arguments, and the reason if they cannot be parsed. An empty text, or null, means no arguments."""
-    if not raw.strip():
+    if not raw or raw.isspace():
         return {}, None
     try:
         value: object = _STRICT.decode(raw)
@@ -425,7 +438,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
         return {}, f"they hold more than {MAX_ARGUMENT_VALUES:,} values"
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
-    return cast("dict[str, object]", value), None
+    return value, None  # pyright: ignore[reportUnknownVariableType]
 
 
 def _reject_constant(name: str) -> NoReturn:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from reactivex import Observable
+
 from agentscope_rx.errors import ModelError, ModelTimeoutError
 from agentscope_rx.models.logs import log_retry
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
 from agentscope_rx.reactive import Attempt, Flow, catch, defer, retry, throw, timeout
-from agentscope_rx.reactive.kernel.flow import Operator
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ def timeout_error(model: str, provider: str) -> Callable[[str, float], Exception
     return lambda which, limit: ModelTimeoutError(which, limit, model=model, provider=provider)
 
 
-def attempt_deadlines(config: ExecutionConfig, model: str, provider: str) -> Operator[T, T]:
+def attempt_deadlines(config: ExecutionConfig, model: str, provider: str) -> Callable[[Observable[T]], Flow[T]]:
     """The deadlines of one attempt."""
     return timeout(
         first=config.limit("first_chunk_timeout"),
@@ -32,7 +33,7 @@ def attempt_deadlines(config: ExecutionConfig, model: str, provider: str) -> Ope
     )
 
 
-def overall_deadline(limit: float, model: str, provider: str) -> Operator[T, T]:
+def overall_deadline(limit: float, model: str, provider: str) -> Callable[[Observable[T]], Flow[T]]:
     """The deadline of all attempts together."""
     error = timeout_error(model, provider)
     return timeout(total=limit, error=lambda _, seconds: error("overall", seconds))

@@ -12,20 +12,22 @@ deadline, if any, bounds all attempts and the waits between them. `around` is th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
+
+from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError, EmptyResponseError
 from agentscope_rx.messages.blocks import TextBlock
 from agentscope_rx.messages.msg import Msg
-from agentscope_rx.models.attempts import attempt_deadlines, overall_deadline
+from agentscope_rx.models.attempts import attempt_deadlines, overall_deadline, timeout_error
 from agentscope_rx.models.capabilities import Capabilities, capabilities_of
 from agentscope_rx.models.logs import log_retry
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.probing import IN_USE, AttemptRequest, seen_by_probes
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, defer, retry
+from agentscope_rx.reactive import Flow, defer, flow, retry
 from agentscope_rx.reactive.kernel.flow import Operator
 from agentscope_rx.reactive.operators._retry import Attempt
 
@@ -33,13 +35,19 @@ OutputSupport = Literal["native", "tool", "prompted"]
 """The ways to ask a model for JSON by a schema: `response_format`, a tool call, or instructions in the prompt."""
 
 
+_Over = Callable[[Observable[ChatResponse]], Flow[ChatResponse]]
+
+
 class _Plan(NamedTuple):
     """The merged options of a call, and their operators."""
 
     options: GenerateOptions
-    deadlines: Operator[ChatResponse, ChatResponse]
-    again: Operator[ChatResponse, ChatResponse] | None
-    overall: Operator[ChatResponse, ChatResponse] | None
+    deadlines: _Over
+    """Of one attempt."""
+    again: _Over
+    """The retries, and the deadline of all attempts."""
+    both: _Over
+    """The two in one, for where nothing stands between them."""
 
 
 class ChatModel(ABC):
@@ -120,15 +128,17 @@ class ChatModel(ABC):
         retries are enabled, an attempt that completes without content fails with `EmptyResponseError`.
         Cancels: the request in progress, or the wait before the next one.
         """
-        merged, deadlines, again, overall = self._plan(options)
+        plan = self._plan(options)
+        merged = plan.options
         attempt: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
-        bounded = attempt.pipe(deadlines)
+        if around is None and not IN_USE.ever:
+            return plan.both(attempt)
+        bounded = plan.deadlines(attempt)
         if IN_USE.ever:
             bounded = seen_by_probes(bounded, lambda: self._request(messages, tools, merged))
         if around is not None:
             bounded = bounded.pipe(around)
-        tried = bounded if again is None else bounded.pipe(again)
-        return tried if overall is None else tried.pipe(overall)
+        return plan.again(bounded)
 
     def _request(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
@@ -147,13 +157,28 @@ class ChatModel(ABC):
         if self._last is None or self._last[0] is not options or self._last[1] is not self.options:
             merged = (options or self.options).over(self.options)
             config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
-            whole = config.limit("total_timeout")
-            deadlines: Operator[ChatResponse, ChatResponse] = attempt_deadlines(config, self.model_name, self.provider)
-            overall = None if whole is None else overall_deadline(whole, self.model_name, self.provider)
-            empty = partial(EmptyResponseError, model=self.model_name)
-            again = retry(config.policy(), notice=self._again, shows=shows, empty=empty) if config.retries else None
-            self._last = (options, self.options, _Plan(merged, deadlines, again, overall))
+            self._last = (options, self.options, self._operators(merged, config))
         return self._last[2]
+
+    def _operators(self, merged: GenerateOptions, config: ExecutionConfig) -> _Plan:
+        whole, each = config.limit("total_timeout"), config.limit("timeout")
+        deadlines: _Over = attempt_deadlines(config, self.model_name, self.provider)
+        if not config.retries:
+            again: _Over = flow if whole is None else overall_deadline(whole, self.model_name, self.provider)
+            return _Plan(merged, deadlines, again, _behind(deadlines, again))
+        tried = partial(
+            retry,
+            config.policy(),
+            notice=self._again,
+            shows=shows,
+            empty=partial(EmptyResponseError, model=self.model_name),
+            total=whole,
+            late=timeout_error(self.model_name, self.provider),
+        )
+        again = tried()
+        if config.limit("first_chunk_timeout") is not None or config.limit("idle_timeout") is not None:
+            return _Plan(merged, deadlines, again, _behind(deadlines, again))
+        return _Plan(merged, deadlines, again, tried(each=each))
 
     def _again(self, attempt: Attempt) -> ChatResponse:
         log_retry(self.model_name, attempt.number, attempt.delay, attempt.error)
@@ -163,6 +188,15 @@ class ChatModel(ABC):
         return f"{type(self).__name__}({self.model_name!r})"
 
 
+def _behind(first: _Over, second: _Over) -> _Over:
+    return lambda source: second(first(source))
+
+
 def shows(response: ChatResponse) -> bool:
     """True if the increment has visible content."""
-    return any(not isinstance(block, TextBlock) or block.text for block in response.content)
+    content = response.content
+    # (a generator for each increment costs more than the test)
+    if len(content) == 1:
+        block = content[0]
+        return not isinstance(block, TextBlock) or bool(block.text)
+    return any(not isinstance(block, TextBlock) or block.text for block in content)

@@ -27,6 +27,7 @@ from agentscope_rx.reactive.operators._probed import Probe, probed
 from agentscope_rx.reactive.operators._recurse import Tail, recurse, tail
 from agentscope_rx.reactive.operators._retry import Attempt, RetryPolicy, jittered, retry
 from agentscope_rx.reactive.operators._shield import shield
+from agentscope_rx.reactive.operators._steps import steps
 from agentscope_rx.reactive.operators._take_until import take_until
 from agentscope_rx.reactive.operators._then import then
 from agentscope_rx.reactive.operators._timeout import timeout
@@ -77,6 +78,7 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "hedge",
     "merge_ordered",
     "recurse",
+    "steps",
     "tail",
     "then",
     # errors, deadlines and ends

@@ -24,10 +24,10 @@ from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from agentscope_rx.reactive.kernel.deadlines import clock_of
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.in_flight import Held
 from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS
-from agentscope_rx.reactive.kernel.scope import clock_of
 
 S = TypeVar("S")
 

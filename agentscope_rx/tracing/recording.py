@@ -32,8 +32,8 @@ from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.models.probing import AttemptRequest
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Outcome, Probe, Scope, SourceCancelledError
+from agentscope_rx.reactive.kernel.deadlines import clock_of
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolEvent, ToolRetry
 from agentscope_rx.tools.options import check_flag
 from agentscope_rx.tracing.records import ModelRecord, Record, RunRecord, StageRecord, ToolRecord

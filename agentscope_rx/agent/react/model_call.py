@@ -1,6 +1,6 @@
 """One model call: chunk events as they come, then the whole answer.
 
-    model.stream |> hooks around |> take_until(interruption) |> deltas as chunk events |> chunk hooks     then answer()
+    model.stream |> hooks around |> deltas as chunk events, until an interruption |> chunk hooks     then answer()
 
 The answer is accumulated before the hooks: a chunk hook changes the shown chunks, never the message.
 """
@@ -31,7 +31,8 @@ from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, catch, flat_map_iterable, take_until, transform_type
+from agentscope_rx.reactive import Flow, Scope, catch, transform_type
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 
 P = TypeVar("P", bound=PreReasoningEvent)
 
@@ -77,8 +78,8 @@ def call_model(
     Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`, or the error of a hook around the model.
     Cancels: the model call. An interruption ends it normally, with the content that has come.
     """
-    accumulator = ResponseAccumulator(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
-    chunks = _Chunks(run, kind, accumulator)
+    chunks = _Chunks(run, kind, pre)
+    accumulator = chunks.accumulator
     if run.asked is not None:
         # an operator of a hook has begun the stage again
         run.count_asked()
@@ -88,7 +89,7 @@ def call_model(
     around = run.hooks.around_model
     if around is not None:
         responses = around.over(responses, _request(agent, run, pre, kind, prompt, tools))
-    events: Flow[Event] = responses.pipe(take_until(run.interruption.event), flat_map_iterable(chunks.of))
+    events: Flow[Event] = Flow(partial(chunks.connect, responses))
     operator = run.hooks.chunks(kind)
     if operator is not None:
         events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
@@ -138,41 +139,102 @@ def _failed(
     return failed(error, accumulator)
 
 
-class _Chunks:
-    """The chunk events of one answer, which is accumulated as they are made."""
+class _Chunks(OperatorSink):
+    """The operator that makes chunk events of responses, and accumulates them. An interruption completes it.
 
-    __slots__ = ("_accumulator", "_iteration", "_kind", "_run", "_source", "message_id")
+    It serves one subscription, as the answer is accumulated once.
+    """
 
-    def __init__(self, run: Run, kind: type[ChunkEvent], accumulator: ResponseAccumulator) -> None:
+    __slots__ = ("_interruption", "_iteration", "_kind", "_run", "_sink", "_source", "accumulator", "message_id")
+
+    def __init__(self, run: Run, kind: type[ChunkEvent], pre: PreReasoningEvent) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
         self._run = run
         self._kind = kind
-        self._accumulator = accumulator
         self._iteration = run.iteration
         self._source = run.source
-        self.message_id = new_id()
+        self._interruption = run.interruption.event
+        self._sink: Sink[Event]
+        self.message_id: str = new_id()
+        claim = run.conversation.call_ids.claim
+        self.accumulator = ResponseAccumulator(lambda id: claim(id, pre.history, run.id))
 
-    def of(self, response: ChatResponse) -> list[Event]:
-        """The events of one response."""
+    def connect(self, responses: Flow[ChatResponse], sink: Sink[Event], scope: Scope) -> None:
+        """Attach this operator between the model and the sink; not the model, if the run is interrupted already."""
+        self._sink = sink
+        sink.on_subscribe(self)
+        if self.disposed:
+            return
+        if self._interruption.fired:
+            self.disposed = True
+            sink.on_completed()
+            return
+        self._interruption.listen(self._stop)
+        attach(responses, self, scope)
+
+    def on_next(self, response: ChatResponse, /) -> None:
+        if self._interruption.fired:
+            # a source that never waits gives the loop no chance to call the listeners
+            self._stop()
+            return
+        emit = self._sink.on_next
         kind, source, iteration, message_id = self._kind, self._source, self._iteration, self.message_id
-        events: list[Event] = []
-        if response.retry is not None:
-            self._run.usage.model_retries += 1
-            events.append(retry_event(response.retry, source))
+        usage = response.usage
+        if response.retry is not None or response.wait is not None:
+            usage = self._notice(response)
+        pieces = self.accumulator.feed(response)
+        last = len(pieces) - 1
+        for index, (delta, view, count) in enumerate(pieces):
+            emit(
+                kind(
+                    source=source,
+                    iteration=iteration,
+                    message_id=message_id,
+                    delta=delta,
+                    view=view,
+                    count=count,
+                    # usage that came with deltas is on the last event
+                    usage=usage if index == last else None,
+                )
+            )
+            if self.disposed:
+                return
+        if usage is not None and last < 0:
+            emit(kind(source=source, iteration=iteration, message_id=message_id, usage=usage))
+
+    def _notice(self, response: ChatResponse) -> ChatUsage | None:
+        """Show a retry, note a wait; the usage that there is to show."""
         if response.wait is not None:
             self._run.model_waiting = response.wait.seconds is None
-        for delta, view, count in self._accumulator.feed(response):
-            events.append(
-                kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
-            )
-        if response.usage is not None and response.retry is None:
-            _add_usage(events, kind(source=source, iteration=iteration, message_id=message_id), response.usage)
-        return events
+        if response.retry is None:
+            return response.usage
+        self._run.usage.model_retries += 1
+        self._sink.on_next(retry_event(response.retry, self._source))
+        return None
 
+    def on_error(self, error: Exception) -> None:
+        self._end()
+        self._sink.on_error(error)
 
-def _add_usage(events: list[Event], alone: ChunkEvent, usage: ChatUsage) -> None:
-    """Put usage that came with deltas on the last event; usage that came by itself is an event of its own."""
-    last = events.pop() if events else alone
-    events.append(replace(cast("ChunkEvent", last), usage=usage))
+    def on_completed(self) -> None:
+        self._end()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._interruption.forget(self._stop)
+
+    def _end(self) -> None:
+        self.disposed: bool = True
+        self._upstream = None
+        self._interruption.forget(self._stop)
+
+    def _stop(self) -> None:
+        if not self.disposed:
+            super().dispose()
+            self._sink.on_completed()
 
 
 def _message(agent: ReActCore, run: Run, response: ResponseAccumulator, message_id: str) -> Msg | None:
@@ -190,12 +252,20 @@ def _message(agent: ReActCore, run: Run, response: ResponseAccumulator, message_
 
 def has_content(content: Sequence[ContentBlock]) -> bool:
     """True if there is any content, thinking included."""
-    return any(not isinstance(block, TextBlock) or block.text for block in content)
+    # (nearly always the first block decides, without a generator)
+    first = content[0] if content else None
+    if first is not None and (type(first) is not TextBlock or first.text):
+        return True
+    return any(type(block) is not TextBlock or block.text for block in content)
 
 
 def is_silent(content: Sequence[ContentBlock]) -> bool:
     """True if there is no text and no call: thinking only is no answer."""
-    return all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content)
+    for block in content:
+        kind = type(block)
+        if kind is not ThinkingBlock and (kind is not TextBlock or block.text):  # pyright: ignore
+            return False
+    return True
 
 
 def retry_event(notice: RetryNotice, source: EventSource) -> RetryEvent:

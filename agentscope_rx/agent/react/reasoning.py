@@ -9,7 +9,7 @@ An answer of thinking only is remembered, and the model is asked to continue, at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before, note_asked, note_counted
@@ -26,7 +26,7 @@ from agentscope_rx.agent.react.structured_output import (
     show_output,
     without_response_calls,
 )
-from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.agent.run import Done, Emitted, Run, Stage
 from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.errors import EmptyResponseError, PromptTooLongError
 from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
@@ -34,7 +34,7 @@ from agentscope_rx.hooks.compaction import CompactionWhy
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.wire.speaker_names import hint_message
-from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail, throw
+from agentscope_rx.reactive import Tail, concat, defer, just, onward, steps, tail, throw
 
 MAX_THINKING = 3
 """The number of rounds in a row that may follow answers of thinking only."""
@@ -79,11 +79,10 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
         # the round takes the place of the summary that the deadline would ask for
         run.drop_timers()
 
-    def begin() -> Stage:
-        return onward(run.history(), partial(_fire_pre, agent, run, output, sent_back))
-
+    stage = _round_of(agent, run, output, sent_back).flow
     around = run.hooks.around_reasoning
-    stage = defer(begin) if around is None else around_stage(around, run, "reasoning", begin)
+    if around is not None:
+        stage = around_stage(around, run, "reasoning", lambda stage=stage: stage)
     if run.hooks.noticing:
         stage = notices_before(agent, run, "round", stage, limited=not granted)
     if run.hooks.compacting:
@@ -101,147 +100,209 @@ def _compacting(agent: ReActCore, run: Run, output: StructuredOutputState | None
     return Compacting(agent, run, why, system_message=system, tools=tools, options=options)
 
 
-def _after_refusal(agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> AfterRefusal:
-    """What follows if the request of this round is too long: the round begins again, if hooks have compacted."""
+def _round_of(agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> _Round:
+    """The chain of the stage. It is linked in the first round of a run, and serves the others."""
+    last = run.wired.get(_WIRED)
+    if type(last) is _Round and last.serves(agent, output, sent_back):
+        return last
+    wired = run.wired[_WIRED] = _Round(agent, run, output, sent_back)
+    return wired
 
-    def again() -> Stage:
+
+_WIRED = "reasoning"
+
+
+class _Round:
+    """One model round after the other: the chain of the stage, and what its steps hand on."""
+
+    __slots__ = (
+        "_agent",
+        "_answer",
+        "_decided",
+        "_follow",
+        "_output",
+        "_pre",
+        "_run",
+        "_sent_back",
+        "_tools",
+        "flow",
+    )
+
+    def __init__(self, agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> None:
+        self._agent = agent
+        self._run = run
+        self._output = output
+        self._sent_back = sent_back
+        # None in a round that goes another way
+        self._pre: PreReasoningEvent | None = None
+        self._tools: Sequence[ToolSchema] = ()
+        self._answer: Callable[[], Answer] | None = None
+        self._decided: tuple[Decision, PostReasoningEvent, Sequence[ToolUseBlock]] | None = None
+        self._follow: Done | Tail[Event | Done] | None = None
+        self.flow: Stage = steps(self._pre_reasoning, self._chunks, self._post_reasoning, self._next)
+
+    def serves(self, agent: ReActCore, output: StructuredOutputState | None, sent_back: bool) -> bool:
+        """True if the chain is for such a round."""
+        return agent is self._agent and output is self._output and sent_back is self._sent_back
+
+    # --- PreReasoning |> hooks ------------------------------------------------------------------------------------
+
+    def _pre_reasoning(self) -> Emitted:
+        self._pre = self._answer = self._decided = self._follow = None
+        return onward(self._run.history(), self._fire_pre)  # pyright: ignore[reportReturnType]
+
+    def _fire_pre(self, history: Sequence[Msg]) -> Emitted:
+        agent, run, output = self._agent, self._run, self._output
+        options = run.options or agent.generate_options
+        hints = () if output is None else output.hints()
+        plain = agent.memory_window is None and not run.memory.marked
+        try:
+            messages = history if plain else sent_of(agent, run, history)
+        except PromptTooLongError as error:
+            if not run.hooks.compacting:
+                raise
+            return self._after_refusal().instead(error)
+        event = PreReasoningEvent(
+            source=run.source,
+            iteration=run.iteration,
+            model_name=agent.model.model_name,
+            system_message=run.system_message if output is None else output.system(run.system_message),
+            hints=(*hints, hint_message(CONTINUE)) if run.thinking else hints,
+            messages=messages,
+            history=history,
+            options=options if output is None else output.options(options),
+        )
+        if run.hooks.compacting:
+            note_asked(run, event)
+        return run.hooks.fire_then(event, self._take_pre)  # pyright: ignore[reportReturnType]
+
+    def _take_pre(self, pre: PreReasoningEvent) -> Emitted:
+        self._tools = self._run.toolkit.schemas()
+        if self._output is not None:
+            pre, self._tools = ask_for_output(self._agent, self._output, pre, self._tools)
+        self._pre = pre
+        return pre
+
+    def _after_refusal(self) -> AfterRefusal:
+        """What follows if the request of this round is too long: the round begins again, if hooks have compacted."""
+        agent, run, output = self._agent, self._run, self._output
+
+        def again() -> Stage:
+            if output is not None:
+                # a last chance that was refused is granted again
+                output.due = output.last
+            return agent.reasoning(run, sent_back=True) if self._sent_back else agent.reasoning(run)
+
+        return AfterRefusal(_compacting(agent, run, output, "overflow"), again)
+
+    # --- the model's answer as chunks -----------------------------------------------------------------------------
+
+    def _chunks(self) -> Emitted | None:
+        pre = self._pre
+        if pre is None:
+            return None
+        if self._output is not None or self._run.hooks.compacting:
+            return self._chunks_or_again(pre)
+        chunks, self._answer = call_model(self._agent, self._run, pre, self._tools, ReasoningChunkEvent)
+        return chunks
+
+    def _chunks_or_again(self, pre: PreReasoningEvent) -> Stage:
+        """The chunks of a request that may be refused, and what follows then; else the rest of the chain."""
+        agent, run, output = self._agent, self._run, self._output
+        after = self._after_refusal() if run.hooks.compacting else None
+        show = None if output is None else show_output(run, output)
+        failed = None if after is None else after.failed
+        chunks, answer = call_model(agent, run, pre, self._tools, ReasoningChunkEvent, show, failed)
+
+        def answered() -> Stage:
+            whole = answer()
+            if after is None:
+                return rest(whole)
+            note_counted(run, pre, whole.response.costs)
+            return after.answered(whole.response, lambda: rest(whole))
+
+        def rest(whole: Answer) -> Stage:
+            return steps(lambda: self._fire_post(pre, whole), self._next)
+
+        then = answered if after is None else partial(after.then, answered)
         if output is not None:
-            # a last chance that was refused is granted again
-            output.due = output.last
-        return agent.reasoning(run, sent_back=True) if sent_back else agent.reasoning(run)
+            chunks, then = ask_again(agent, run, output, chunks, then)
+        return concat(chunks, defer(then))
 
-    return AfterRefusal(_compacting(agent, run, output, "overflow"), again)
+    # --- PostReasoning |> hooks |> remember -----------------------------------------------------------------------
 
+    def _post_reasoning(self) -> Emitted | None:
+        answer, pre = self._answer, self._pre
+        return None if answer is None or pre is None else self._fire_post(pre, answer())
 
-def _fire_pre(
-    agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool, history: Sequence[Msg]
-) -> Stage:
-    """PreReasoning |> hooks."""
-    options = run.options or agent.generate_options
-    hints = () if output is None else output.hints()
-    plain = agent.memory_window is None and not run.memory.marked
-    try:
-        messages = history if plain else sent_of(agent, run, history)
-    except PromptTooLongError as error:
-        if not run.hooks.compacting:
-            raise
-        return _after_refusal(agent, run, output, sent_back).instead(error)
-    event = PreReasoningEvent(
-        source=run.source,
-        iteration=run.iteration,
-        model_name=agent.model.model_name,
-        system_message=run.system_message if output is None else output.system(run.system_message),
-        hints=(*hints, hint_message(CONTINUE)) if run.thinking else hints,
-        messages=messages,
-        history=history,
-        options=options if output is None else output.options(options),
-    )
-    if run.hooks.compacting:
-        note_asked(run, event)
-    return run.hooks.fire_then(event, partial(_ask, agent, run, output, sent_back))
+    def _fire_post(self, pre: PreReasoningEvent, answer: Answer) -> Emitted | None:
+        agent, run = self._agent, self._run
+        interrupted = run.interrupted
+        if answer.message is None or (interrupted and run.interruption.is_shutdown and agent.discards_partial):
+            self._follow = Tail(lambda: agent.end_interrupted(run))
+            return None
+        response = answer.response
+        if not interrupted and not has_content(answer.message.content):
+            reason = response.raw_finish_reason
+            raise EmptyResponseError(model=answer.model_name, finish_reason=reason, stage="reasoning")
+        event = PostReasoningEvent(
+            source=run.source,
+            iteration=run.iteration,
+            message=answer.message,
+            usage=response.usage,
+            finish_reason=response.finish_reason,
+            interrupted=interrupted,
+            model_name=answer.model_name,
+            queued=response.queued,
+            messages=answer.prompt,
+            options=pre.options,
+            history=pre.history,
+        )
+        return run.hooks.fire_then(event, self._settle)  # pyright: ignore[reportReturnType]
 
+    def _settle(self, post: PostReasoningEvent) -> Emitted:
+        """Remember the answer, as the hooks have left it, and decide."""
+        agent, run, output = self._agent, self._run, self._output
+        thinking = bool(post.message.content) and is_silent(post.message.content) and not (output and output.last)
+        if output is not None and not thinking:
+            output.begin(post.message)
+            if post.stop_requested and not run.interruption.decides(ending=not post.interrupted):
+                post = without_response_calls(output, post)
+        calls = post.message.tool_calls
+        run.thinking = run.thinking + 1 if thinking else 0
+        if calls and run.options is None and not agent.repeat_tool_choice:
+            _release_choice(agent, run, calls)
+        ending = not post.interrupted and (post.stop_requested or not (calls or thinking))
+        decision = after_reasoning(
+            interrupted=run.interruption.decides(ending=ending),
+            stop=post.stop_requested,
+            goto=post.goto_messages is not None,
+            calls=len(calls),
+            thinking=thinking,
+        )
+        goto = post.goto_messages or ()
+        if decision is not Decision.GOTO and post.goto_messages is not None:
+            goto, post = (), post.replace(goto_messages=None)
+        if output is not None and decision is Decision.FINISH:
+            return answer_in_text(agent, run, output, post)
+        if output is not None and decision is Decision.INTERRUPT:
+            output.attempt(post.message)
+        reason = _REASONS.get(decision)
+        if reason is not None:
+            message = run.final(post.message, reason)
+            if message is not post.message:
+                post = post.replace(message=message)
+        if decision is Decision.STOP:
+            run.calls.pending = bool(calls)
+        self._decided = (decision, post, calls)
+        return run.remember_then((post.message, *goto), post, lambda: post)
 
-def _ask(
-    agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool, pre: PreReasoningEvent
-) -> Stage:
-    """The event, the chunks of the model's answer, then PostReasoning."""
-    tools = run.toolkit.schemas()
-    if run.hooks.compacting:
-        return _ask_or_compact(agent, run, output, sent_back, pre, tools)
-    if output is None:
-        chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent)
-        return concat(just(pre), chunks, defer(lambda: _fire_post(agent, run, pre, answer())))
-    pre, tools = ask_for_output(agent, output, pre, tools)
-    chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent, show_output(run, output))
-    chunks, then = ask_again(agent, run, output, chunks, lambda: _fire_post(agent, run, pre, answer()))
-    return concat(just(pre), chunks, defer(then))
+    # --- the next stage -------------------------------------------------------------------------------------------
 
-
-def _ask_or_compact(
-    agent: ReActCore,
-    run: Run,
-    output: StructuredOutputState | None,
-    sent_back: bool,
-    pre: PreReasoningEvent,
-    tools: Sequence[ToolSchema],
-) -> Stage:
-    """The same, with what follows a request that is too long."""
-    if output is not None:
-        pre, tools = ask_for_output(agent, output, pre, tools)
-
-    def answered() -> Stage:
-        whole = answer()
-        note_counted(run, pre, whole.response.costs)
-        return after.answered(whole.response, lambda: _fire_post(agent, run, pre, whole))
-
-    after = _after_refusal(agent, run, output, sent_back)
-    show = None if output is None else show_output(run, output)
-    chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent, show, after.failed)
-    then = partial(after.then, answered)
-    if output is not None:
-        chunks, then = ask_again(agent, run, output, chunks, then)
-    return concat(just(pre), chunks, defer(then))
-
-
-def _fire_post(agent: ReActCore, run: Run, pre: PreReasoningEvent, answer: Answer) -> Stage:
-    """PostReasoning |> hooks."""
-    interrupted = run.interrupted
-    if answer.message is None or (interrupted and run.interruption.is_shutdown and agent.discards_partial):
-        return just(tail(lambda: agent.end_interrupted(run)))
-    response = answer.response
-    if not interrupted and not has_content(answer.message.content):
-        raise EmptyResponseError(model=answer.model_name, finish_reason=response.raw_finish_reason, stage="reasoning")
-    event = PostReasoningEvent(
-        source=run.source,
-        iteration=run.iteration,
-        message=answer.message,
-        usage=response.usage,
-        finish_reason=response.finish_reason,
-        interrupted=interrupted,
-        model_name=answer.model_name,
-        queued=response.queued,
-        messages=answer.prompt,
-        options=pre.options,
-        history=pre.history,
-    )
-    return run.hooks.fire_then(event, partial(_settle, agent, run))
-
-
-def _settle(agent: ReActCore, run: Run, post: PostReasoningEvent) -> Stage:
-    """Remember the answer, as the hooks have left it, and decide."""
-    output = output_of(run)
-    thinking = bool(post.message.content) and is_silent(post.message.content) and not (output and output.last)
-    if output is not None and not thinking:
-        output.begin(post.message)
-        if post.stop_requested and not run.interruption.decides(ending=not post.interrupted):
-            post = without_response_calls(output, post)
-    calls = post.message.tool_calls
-    run.thinking = run.thinking + 1 if thinking else 0
-    if calls and run.options is None and not agent.repeat_tool_choice:
-        _release_choice(agent, run, calls)
-    ending = not post.interrupted and (post.stop_requested or not (calls or thinking))
-    decision = after_reasoning(
-        interrupted=run.interruption.decides(ending=ending),
-        stop=post.stop_requested,
-        goto=post.goto_messages is not None,
-        calls=len(calls),
-        thinking=thinking,
-    )
-    goto = post.goto_messages or ()
-    if decision is not Decision.GOTO and post.goto_messages is not None:
-        goto, post = (), post.replace(goto_messages=None)
-    if output is not None and decision is Decision.FINISH:
-        return answer_in_text(agent, run, output, post)
-    if output is not None and decision is Decision.INTERRUPT:
-        output.attempt(post.message)
-    reason = _REASONS.get(decision)
-    if reason is not None:
-        message = run.final(post.message, reason)
-        if message is not post.message:
-            post = post.replace(message=message)
-    if decision is Decision.STOP:
-        run.calls.pending = bool(calls)
-    return run.remember_then((post.message, *goto), post, lambda: just(post, _next(agent, run, decision, post, calls)))
+    def _next(self) -> Emitted | None:
+        if self._decided is None:
+            return self._follow
+        return _next(self._agent, self._run, *self._decided)
 
 
 def _release_choice(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> None:
@@ -257,20 +318,20 @@ def _next(
     """The stage that the decision names."""
     if decision is Decision.INTERRUPT and post.interrupted:
         # the answer was cut off: calls of it may be missing, so none is left pending
-        return tail(
+        return Tail(
             lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), defer(lambda: agent.end_interrupted(run)))
         )
     if decision is Decision.INTERRUPT:
-        return tail(lambda: agent.end_interrupted(run))
+        return Tail(lambda: agent.end_interrupted(run))
     if decision is Decision.ACT:
-        return tail(lambda: agent.acting(run, calls))
+        return Tail(lambda: agent.acting(run, calls))
     if decision is Decision.GOTO:
         run.iteration += 1
         run.goto_count += 1
-        return tail(lambda: agent.reasoning(run, sent_back=True))
+        return Tail(lambda: agent.reasoning(run, sent_back=True))
     if decision is Decision.REASON:
         run.iteration += 1
-        return tail(lambda: _continue(agent, run, post))
+        return Tail(lambda: _continue(agent, run, post))
     if decision is Decision.FINISH and (follow := at_end(agent, run, post.message)) is not None:
         return follow
     return Done(post.message)

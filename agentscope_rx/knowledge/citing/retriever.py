@@ -19,8 +19,9 @@ from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.queries import Query
 from agentscope_rx.messages.redaction import error_text
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, timeout
+from agentscope_rx.reactive.kernel.deadlines import clock_of
 from agentscope_rx.reactive.kernel.observer import Sink, attach
-from agentscope_rx.reactive.kernel.scope import Scope, clock_of
+from agentscope_rx.reactive.kernel.scope import Scope
 
 if TYPE_CHECKING:
     from agentscope_rx.knowledge.retrieval.rewriting import Rewritten

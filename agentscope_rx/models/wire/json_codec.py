@@ -118,7 +118,7 @@ def writable(value: object) -> object:
 def encode_json(value: object) -> str:
     """The JSON text of a value of a message or an option; `InvalidInputError` if it has none."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+        return _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"This cannot be sent as JSON: {error}") from error
 
@@ -135,6 +135,10 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, object]", value))
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+# made once: `json.dumps` makes an encoder for each call that has options
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
 class Pieces:

@@ -14,6 +14,7 @@ from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 if TYPE_CHECKING:
     from agentscope_rx.reactive.job import AbandonedCalls
+    from agentscope_rx.reactive.kernel.deadlines import Deadlines
 
 
 class Held(Protocol):
@@ -31,16 +32,30 @@ class Held(Protocol):
 class InFlight:
     """Counts the work under way in a scope."""
 
-    __slots__ = ("_parent", "_waiting", "abandoned", "count", "lease", "on_abort", "subscribing")
+    __slots__ = (
+        "_waiting",
+        "abandoned",
+        "count",
+        "deadlines",
+        "lease",
+        "on_abort",
+        "parent",
+        "subscribing",
+        "to_begin",
+    )
 
     def __init__(self, parent: InFlight | None = None) -> None:
-        self._parent = parent
+        self.parent: InFlight | None = parent
         self.count: int = 0
         self.lease: Held | None = None if parent is None else parent.lease
         """Held by calls on threads until they have returned, also if they are abandoned."""
         self.abandoned: AbandonedCalls | None = None if parent is None else parent.abandoned
         """Counts the abandoned calls on threads."""
         self._waiting: list[Callable[[], object]] = []
+        self.deadlines: Deadlines | None = None
+        """The deadlines of the run, on the outermost count (see `Scope.deadline`)."""
+        self.to_begin: int = 0
+        """Counts, on the outermost count, the tasks of sources that have not begun yet."""
         self.subscribing: bool = False
         """Set on the outermost count until `subscribe` has returned to the subscriber."""
         self.on_abort: Callable[[BaseException], object] | None = None
@@ -49,8 +64,8 @@ class InFlight:
     def outermost(self) -> InFlight:
         """The outermost count above this one."""
         work = self
-        while work._parent is not None:
-            work = work._parent
+        while work.parent is not None:
+            work = work.parent
         return work
 
     def begin(self) -> None:
@@ -58,16 +73,19 @@ class InFlight:
         work: InFlight | None = self
         while work is not None:
             work.count += 1
-            work = work._parent
+            work = work.parent
 
     def end(self) -> None:
         """Count one less; after the last, call the functions of `when_idle`."""
         work: InFlight | None = self
         while work is not None:
             work.count -= 1
-            if work.count == 0 and work._waiting:
-                work._call()
-            work = work._parent
+            if work.count == 0:
+                if work._waiting:
+                    work._call()
+                if work.deadlines is not None:
+                    work.deadlines.stop()
+            work = work.parent
 
     def when_idle(self, call: Callable[[], object]) -> Callable[[], None]:
         """Call when nothing is under way, at once if so; returns a function that cancels that."""

@@ -41,6 +41,11 @@ class OneShotEvent:
 
         return forget
 
+    def forget(self, listener: Callable[[], object]) -> None:
+        """Remove a listener, if it is there."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     async def wait(self) -> None:
         """Return when the event has fired."""
         fired: asyncio.Future[None] = asyncio.get_running_loop().create_future()

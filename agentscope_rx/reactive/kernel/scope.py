@@ -8,7 +8,6 @@ stays synchronous); only delays go to the loop, by the loop's clock.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
@@ -27,11 +26,6 @@ from agentscope_rx.reactive.kernel.runtime import is_library_loop, library_loop,
 TState = TypeVar("TState")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """The loop's clock; `time.monotonic`, which is cheaper to call, where the loop reads that."""
-    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 class Scope(PeriodicScheduler):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast, overload
 
 from reactivex import Observable, abc
 
@@ -77,8 +77,12 @@ def concat_map_type(
     return lambda source: FuseableOperator(link, source, answer, plain=True)  # pyright: ignore
 
 
-def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> Flow[B]:
-    """`concat_map` for use inside of a `defer`. If the source has its one value already, it returns `function(value)`.
+@overload
+def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> Flow[B]: ...
+@overload
+def onward(source: abc.ObservableBase[A], function: Callable[[A], B | Flow[B]]) -> B | Flow[B]: ...
+def onward(source: abc.ObservableBase[A], function: Callable[[A], B | Flow[B]]) -> B | Flow[B]:
+    """`concat_map` for use inside of a `defer` or of `steps`. If the source has its one value, it is `function(value)`.
 
     It evaluates the source at once, so it must be part of a subscription. It checks for a disposal before and after,
     not in between: `function` must only build the next flow, without effects of its own.

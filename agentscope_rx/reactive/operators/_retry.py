@@ -13,17 +13,18 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from reactivex import Observable
 from tenacity import AsyncRetrying, RetryCallState
 from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_none
 
+from agentscope_rx.errors import DeadlineError
+from agentscope_rx.reactive.kernel.deadline import Deadline
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.operator import Producer
@@ -31,6 +32,9 @@ from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
+
+HISTORY = 5
+"""The number of earlier failures that the note of the last one lists."""
 
 _ONCE = stop_after_attempt(1)
 _AT_ONCE = wait_none()
@@ -94,6 +98,9 @@ def retry(
     shows: Callable[[T], bool] | None = None,
     empty: Callable[[], Exception] | None = None,
     failed: Callable[[Attempt], object] | None = None,
+    each: float | None = None,
+    total: float | None = None,
+    late: Callable[[str, float], Exception] = DeadlineError,
 ) -> Callable[[Observable[T]], Flow[T]]:
     """Subscribes again after each error that the policy retries.
 
@@ -104,12 +111,27 @@ def retry(
     - After a value was emitted an error is final, unless the policy `discards`. `shows(value)` tells which values
       count; all by default.
     - `empty`: an attempt that completes without such a value has failed with `empty()`.
+    - `each` and `total`: deadlines in seconds, as of `timeout(total=each)` around each attempt, whose error
+      `late("total", each)` may be retried, and of `timeout(total=total)` around all: `late("overall", total)` is final.
 
     Signals: the values of the attempts; the last attempt's own error, with a note that lists the ones before.
     Cancels: the attempt in progress, or the wait.
     """
 
-    return partial(Producer, partial(_Retry, policy, notice, shows, empty, failed))
+    return partial(Producer, partial(_Retry, _Ways(policy, notice, shows, empty, failed, each, total, late)))
+
+
+class _Ways(NamedTuple):
+    """The parameters of `retry`."""
+
+    policy: RetryPolicy
+    notice: Callable[[Attempt], Any] | None
+    shows: Callable[[Any], bool] | None
+    empty: Callable[[], Exception] | None
+    failed: Callable[[Attempt], object] | None
+    each: float | None
+    total: float | None
+    late: Callable[[str, float], Exception]
 
 
 class _History(str):
@@ -120,49 +142,37 @@ class _History(str):
 
 class _Retry(OperatorSink, Generic[T]):
     __slots__ = (
+        "_deadline",
         "_emitted",
-        "_empty",
-        "_failed",
         "_failures",
         "_history",
-        "_notice",
-        "_policy",
+        "_overall",
         "_scope",
-        "_shows",
         "_sink",
         "_source",
         "_started",
         "_timer",
         "_waited",
+        "_ways",
     )
 
-    def __init__(
-        self,
-        policy: RetryPolicy,
-        notice: Callable[[Attempt], T] | None,
-        shows: Callable[[T], bool] | None,
-        empty: Callable[[], Exception] | None,
-        failed: Callable[[Attempt], object] | None,
-        sink: Sink[T],
-        scope: Scope,
-    ) -> None:
+    def __init__(self, ways: _Ways, sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._scope = scope
         self._source: Observable[T]
-        self._policy = policy
-        self._notice = notice
-        self._shows = shows
-        self._empty = empty
-        self._failed = failed
+        self._ways = ways
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
         self._failures = 0
         # the latest few, as texts: an error would keep its frames alive until the last attempt
-        self._history: deque[str] = deque(maxlen=5)
-        self._started = scope.loop.time()
+        self._history: list[str] | None = None
         self._waited = 0.0
+        self._deadline: Deadline | None = None
+        total = ways.total
+        self._overall = None if total is None else Deadline(scope, total, self._overall_passed)
+        self._started: float = scope.loop.time() if self._overall is None else self._overall.since
 
     def start(self, source: Observable[T]) -> None:
         self._source = source
@@ -172,43 +182,82 @@ class _Retry(OperatorSink, Generic[T]):
         self._timer = None
         if not self.disposed:
             self._emitted = False
+            each = self._ways.each
+            if each is not None:
+                self._deadline = Deadline(self._scope, each, self._attempt_passed)
             attach(self._source, self, self._scope)
+
+    def _attempt_passed(self) -> None:
+        self._deadline = None
+        upstream, self._upstream = self._upstream, None
+        if self.disposed or upstream is None:
+            return
+        upstream.dispose()
+        assert self._ways.each is not None
+        self.on_error(_late(self._ways, "total", self._ways.each))
+
+    def _overall_passed(self) -> None:
+        self._overall = None
+        if self.disposed:
+            return
+        self.dispose()
+        assert self._ways.total is not None
+        self._sink.on_error(_late(self._ways, "overall", self._ways.total))
+
+    def _end(self) -> None:
+        """Drop the deadlines: the last signal comes next."""
+        self.disposed: bool = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._overall is not None:
+            self._overall.cancel()
+            self._overall = None
 
     def on_next(self, value: T) -> None:
         if not self._emitted:
-            self._emitted = self._shows is None or self._shows(value)
+            shows = self._ways.shows
+            self._emitted = shows is None or shows(value)
         self._sink.on_next(value)
 
     def on_completed(self) -> None:
         self._upstream = None
-        if self._empty is not None and not self._emitted:
-            self.on_error(self._empty())
+        if self._ways.empty is not None and not self._emitted:
+            self.on_error(self._ways.empty())
         else:
+            self._end()
             self._sink.on_completed()
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         self._failures += 1
         try:
             delay = self._decide(error)
         except Exception as failure:
             # the policy's own exception; its cause is the error that it was called with
             failure.__cause__ = error
+            self._end()
             self._sink.on_error(failure)
             return
         if delay is None:
             self._give_up(error)
             return
-        self._history.append(f"{type(error).__name__}: {error}")
+        history = self._history = [] if self._history is None else self._history[1 - HISTORY :]
+        history.append(f"{type(error).__name__}: {error}")
         self._waited += delay
-        if self._notice is not None or self._failed is not None:
+        ways = self._ways
+        if ways.notice is not None or ways.failed is not None:
             attempt = Attempt(self._failures, delay, error, self._emitted)
             try:
-                if self._failed is not None:
-                    self._failed(attempt)
-                notices = () if self._notice is None else (self._notice(attempt),)
+                if ways.failed is not None:
+                    ways.failed(attempt)
+                notices = () if ways.notice is None else (ways.notice(attempt),)
             except Exception as failure:
                 failure.__cause__ = error
+                self._end()
                 self._sink.on_error(failure)
                 return
             for notice in notices:
@@ -219,13 +268,14 @@ class _Retry(OperatorSink, Generic[T]):
 
     def dispose(self) -> None:
         super().dispose()
+        self._end()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _decide(self, error: Exception) -> float | None:
         """Seconds until the next attempt, or None to give up."""
-        if (self._emitted and not self._policy.discards) or isinstance(error, SourceCancelledError):
+        if (self._emitted and not self._ways.policy.discards) or isinstance(error, SourceCancelledError):
             return None
         # tenacity's state is made for its own loop: filled here from the loop's clock instead of the wall's
         state = RetryCallState(cast("AsyncRetrying", None), None, (), {})
@@ -234,20 +284,20 @@ class _Retry(OperatorSink, Generic[T]):
         state.idle_for = self._waited
         state.set_exception((type(error), error, error.__traceback__))
         state.outcome_timestamp = self._scope.loop.time()
-        if not self._policy.retry(state):
+        if not self._ways.policy.retry(state):
             return None
-        delay = max(0.0, float(self._policy.wait(state)))
-        seconds, longest = self._policy.retry_after(error) or 0.0, self._policy.max_retry_after
+        delay = max(0.0, float(self._ways.policy.wait(state)))
+        seconds, longest = self._ways.policy.retry_after(error) or 0.0, self._ways.policy.max_retry_after
         if not math.isfinite(seconds) or (longest is not None and seconds > longest):
             # a server must not make the caller wait without end: the error says how long, and the caller decides
             return None
         delay = max(delay, seconds)
-        within = self._policy.within
+        within = self._ways.policy.within
         if within is not None and self._scope.loop.time() - self._started + delay >= within:
             # the deadline would cut it off and hide the error
             return None
         state.upcoming_sleep = delay
-        return None if self._policy.stop(state) else delay
+        return None if self._ways.policy.stop(state) else delay
 
     def _give_up(self, error: Exception) -> None:
         if self._history:
@@ -257,4 +307,12 @@ class _Retry(OperatorSink, Generic[T]):
             error.add_note(
                 _History(f"Attempt {self._failures} of {self._failures}. Before: {'; '.join(self._history)}")
             )
+        self._end()
         self._sink.on_error(error)
+
+
+def _late(ways: _Ways, which: str, limit: float) -> Exception:
+    try:
+        return ways.late(which, limit)
+    except Exception as failure:
+        return failure

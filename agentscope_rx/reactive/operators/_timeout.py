@@ -9,7 +9,6 @@ total clock runs on. A busy stream pays little: a value only notes the time, and
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
@@ -17,6 +16,7 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
+from agentscope_rx.reactive.kernel.deadline import Deadline
 from agentscope_rx.reactive.kernel.flow import Flow, flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 from agentscope_rx.reactive.kernel.operator import OperatorFlow
@@ -82,16 +82,16 @@ class _Timeout(OperatorSink, Generic[T]):
         self._idle = idle
         self._total = total
         self._error = error
-        self._pace_timer: asyncio.TimerHandle | None = None
-        self._total_timer: asyncio.TimerHandle | None = None
+        self._pace_timer: Deadline | None = None
+        self._total_timer: Deadline | None = None
         self._seen = False
         self._last = 0.0
         self._withheld = 0.0
         if total is not None:
-            self._total_timer = scope.call_later(total, self._total_passed)
+            self._total_timer = Deadline(scope, total, self._total_passed)
         self._note_time()
         if first is not None:
-            self._pace_timer = scope.call_later(first, self._pace_passed)
+            self._pace_timer = Deadline(scope, first, self._pace_passed)
 
     def on_next(self, value: T, /) -> None:
         self._note_time()
@@ -101,7 +101,7 @@ class _Timeout(OperatorSink, Generic[T]):
                 self._pace_timer.cancel()
                 self._pace_timer = None
             if self._idle is not None:
-                self._pace_timer = self._scope.call_later(self._idle, self._pace_passed)
+                self._pace_timer = Deadline(self._scope, self._idle, self._pace_passed)
         self._sink.on_next(value)
 
     def on_error(self, error: Exception) -> None:
@@ -148,7 +148,7 @@ class _Timeout(OperatorSink, Generic[T]):
             # through the loop: a deadline must not pass inside of the consumer's pull
             demand.when_ready(lambda: self._scope.call_soon(self._resumed))
         else:
-            self._pace_timer = self._scope.call_later(remaining, self._pace_passed)
+            self._pace_timer = Deadline(self._scope, remaining, self._pace_passed)
 
     def _resumed(self) -> None:
         # a value that came meanwhile has set the timer already
@@ -176,7 +176,7 @@ class _Total(OperatorSink, Generic[T]):
         self._sink = sink
         self._limit = limit
         self._error = error
-        self._timer: asyncio.TimerHandle | None = scope.call_later(limit, self._passed)
+        self._timer: Deadline | None = Deadline(scope, limit, self._passed)
         self.on_next = sink.on_next
 
     def on_error(self, error: Exception) -> None:

@@ -10,10 +10,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextvars import Context, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
-from typing import Generic, TypeVar
+from types import AsyncGeneratorType
+from typing import Any, Generic, TypeVar
 
 from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -26,6 +29,9 @@ from agentscope_rx.reactive.kernel.scope import Scope
 S = TypeVar("S")
 T = TypeVar("T")
 
+
+IN_A_ROW = 32
+"""After so many sources in one task the loop gets a turn, too: they may all end without having waited."""
 
 BURST = 256
 """After so many items the loop gets a turn: an iterable that never waits must not keep other runs, or a call that
@@ -63,45 +69,146 @@ def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
     return Producer(_Reader, make)
 
 
+class _Ending(threading.local):
+    """The driver of the source that gives its last signal on this thread just now, if it can run another one."""
+
+    driver: _Driver | None = None
+
+
+_ENDING = _Ending()
+
+
+class _Driver:
+    """The task of a source, and of those that begin in its last signal: they run in it one after the other.
+
+    So a run whose sources follow one another, such as a model's stream and a tool, needs one task, and no turn of the
+    loop between them. A source that begins while others run has a task of its own, as has one behind a source that has
+    changed a context variable: each begins with the subscriber's variables. Sources begin in the order in which they
+    were started, so none takes over a task while another one waits for its own.
+    """
+
+    __slots__ = ("_begun", "_source", "context", "next", "task", "work")
+
+    def __init__(self, source: _TaskSource[Any, Any]) -> None:
+        scope = source.scope
+        self.context: Context = scope.context
+        self._source: _TaskSource[Any, Any] | None = source
+        self.next: _TaskSource[Any, Any] | None = None
+        source.driver = self
+        self.work = scope.work.outermost()
+        self.work.to_begin += 1
+        self._begun = False
+        self.task: asyncio.Task[None] = scope.loop.create_task(self._run(source), context=scope.context.copy())
+        self.task.add_done_callback(self._done)
+
+    async def _run(self, source: _TaskSource[Any, Any] | None) -> None:
+        self.work.to_begin -= 1
+        self._begun = True
+        in_a_row = 0
+        while source is not None:
+            if not source.disposed:
+                await source.drive()
+            self._source = None
+            source.ended()
+            source, self.next = self.next, None
+            if source is not None:
+                self._source = source
+                source.driver = self
+                in_a_row += 1
+                if in_a_row == IN_A_ROW:
+                    in_a_row = 0
+                    await asyncio.sleep(0)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        source, self._source = self._source, None
+        following, self.next = self.next, None
+        # the traceback of a cancelled task holds the frame that holds this object
+        del self.task
+        if not self._begun:
+            self.work.to_begin -= 1
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            report_dropped(error, "a source")
+        try:
+            if source is not None:
+                source.not_begun()
+        finally:
+            if source is not None:
+                source.ended()
+            if following is not None:
+                # the signal in which it began has raised an exception
+                _Driver(following)
+
+
 class _TaskSource(Generic[S, T]):
     """A source that runs in a task. Its signals run in that task too, so disposal from there must not cancel it.
 
     They run in a copy of the subscriber's context, so that variables that the source's code sets do not leak into it.
     """
 
-    __slots__ = ("_scope", "_signal", "_signalling", "_sink", "disposed", "task")
+    __slots__ = ("_signal", "_signalling", "_sink", "_source", "disposed", "driver", "scope")
 
     def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._sink = sink
-        self._scope = scope
+        self.scope: Scope = scope
         self._signal = scope.context.copy().run
         self._signalling = False
         self.disposed = False
-        self.task: asyncio.Task[None] | None = None
+        self._source: S
+        self.driver: _Driver | None = None
 
     def start(self, source: S) -> None:
-        self.task = self._scope.spawn(self.drive(source), self._ended)
+        self._source = source
+        self.scope.work.begin()
+        driver = _ENDING.driver
+        if (
+            driver is not None
+            and driver.next is None
+            and driver.context is self.scope.context
+            and driver.work.to_begin == 0
+        ):
+            driver.next = self
+        else:
+            _Driver(self)
 
-    async def drive(self, source: S) -> None:
-        """Signal what the source gives; the task's coroutine."""
+    async def drive(self) -> None:
+        """Signal what the source gives; run by the driver's task."""
         raise NotImplementedError
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        # the traceback of a cancelled task holds the frame that holds this object
-        self.task = None
+    def not_begun(self) -> None:
+        """Signal that the source's task was cancelled before `drive`, by a loop that shuts down at once."""
+        if not (self._signalling or self.disposed):
+            self._signalling = True
+            cancelled = SourceCancelledError("A source was cancelled from outside before it began.")
+            self._signal(self.scope.guarded, self._sink.on_error, cancelled)
+
+    def ended(self) -> None:
+        """Count the source as ended, with its last `finally` block."""
+        self.driver = None
         try:
-            # a task that is cancelled before its first step (by a loop that shuts down at once) never enters `drive`
-            if not (self._signalling or self.disposed):
-                self._signalling = True
-                cancelled = SourceCancelledError("A source was cancelled from outside before it began.")
-                self._signal(self._scope.guarded, self._sink.on_error, cancelled)
+            self.scope.work.end()
+        except Exception:
+            raise
+        except BaseException as error:
+            self.scope.abort(error)
+
+    def _last_signal(self, call: Callable[..., object], *args: object) -> None:
+        """Give a signal after which the task has nothing more to do: a source that begins in it may have the task."""
+        driver = self.driver
+        if driver is None or driver.task.cancelling() or copy_context() != driver.context:
+            # it was cancelled, or has left a context variable changed
+            self._signal(call, *args)
+            return
+        _ENDING.driver = driver
+        try:
+            self._signal(call, *args)
         finally:
-            self._scope.ended(task)
+            _ENDING.driver = None
 
     def _aborted(self, error: BaseException) -> None:
         """End the run with an error that is no `Exception`, raised by the source's code or by its sink."""
         self._signalling = True
-        self._scope.abort(error)
+        self.scope.abort(error)
         if not self.disposed:
             # a `shield` has kept this source from disposal, and waits for its last signal
             self._signal(self._sink.on_error, RunAbortedError(f"The run was ended by {error!r}."))
@@ -110,11 +217,11 @@ class _TaskSource(Generic[S, T]):
     def dispose(self) -> None:
         if not self.disposed:
             self.disposed = True
-            if self.task is not None and not self._signalling:
-                self.task.cancel()
+            if self.driver is not None and not self._signalling:
+                self.driver.task.cancel()
 
     def _cancelled_from_outside(self) -> bool:
-        return self.task is None or self.task.cancelling() > 0
+        return self.driver is None or self.driver.task.cancelling() > 0
 
     def _finish(self, error: BaseException | None) -> bool:
         """Give the terminal signal; disposal cancels nothing from here on. True if the error has to be raised again."""
@@ -130,9 +237,9 @@ class _TaskSource(Generic[S, T]):
         cancelled = isinstance(error, asyncio.CancelledError) and self._cancelled_from_outside()
         try:
             if error is None:
-                self._signal(self._sink.on_completed)
+                self._last_signal(self._sink.on_completed)
             elif isinstance(error, Exception):
-                self._signal(self._sink.on_error, error)
+                self._last_signal(self._sink.on_error, error)
             elif cancelled:
                 failure = SourceCancelledError(f"A source was cancelled from outside: {error!r}")
                 self._signal(self._sink.on_error, failure)
@@ -152,22 +259,20 @@ class _TaskSource(Generic[S, T]):
 class _Call(_TaskSource[Callable[[], Awaitable[T]], T]):
     __slots__ = ()
 
-    async def drive(self, source: Callable[[], Awaitable[T]]) -> None:
+    async def drive(self) -> None:
         try:
-            value = await source()
+            value = await self._source()
         except BaseException as error:
             failure = error
         else:
             if not self.disposed:
                 self._signalling = True
                 try:
-                    self._signal(self._sink.on_next, value)
+                    self._last_signal(self._emit, value)
                 except Exception:
                     raise
                 except BaseException as error:
                     self._aborted(error)
-                else:
-                    self._finish(None)
             return
         try:
             if self._finish(failure):
@@ -175,6 +280,11 @@ class _Call(_TaskSource[Callable[[], Awaitable[T]], T]):
         finally:
             # its traceback holds this frame: no cycle for each failed call
             del failure
+
+    def _emit(self, value: T) -> None:
+        self._sink.on_next(value)
+        if not self.disposed:
+            self._sink.on_completed()
 
 
 class _Await(_Call[T]):
@@ -198,11 +308,14 @@ class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
         super().__init__(sink, scope)
         self._demand = scope.demand
 
-    async def drive(self, source: Callable[[], AsyncIterable[T]]) -> None:
+    async def drive(self) -> None:
+        source = self._source
         iterator: AsyncIterator[T] | None = None
         failure: BaseException | None = None
         demand = self._demand
         burst = 0
+        # an async generator that has come to its end is closed
+        closed = False
         signal, on_next = self._signal, self._sink.on_next
         try:
             while not self.disposed:
@@ -217,6 +330,7 @@ class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
                         await asyncio.sleep(0)
                     value = await anext(iterator)
                 except StopAsyncIteration:
+                    closed = type(iterator) is AsyncGeneratorType
                     break
                 except BaseException as error:
                     failure = error
@@ -233,7 +347,8 @@ class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
         finally:
             # from here on disposal sets a flag only: a close that has begun is not cut short
             self._signalling = True
-            failure = await _close(iterator, failure)
+            if not closed:
+                failure = await _close(iterator, failure)
         try:
             if self._finish(failure) and failure is not None:
                 raise failure

@@ -36,9 +36,9 @@ from agentscope_rx.reactive import (
     throw,
     using,
 )
+from agentscope_rx.reactive.kernel.deadlines import clock_of
 from agentscope_rx.reactive.kernel.forking import call_after_fork
 from agentscope_rx.reactive.kernel.observer import Sink, attach
-from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.session.lease.heartbeat import Heartbeat
 from agentscope_rx.session.lease.policy import ACQUIRED, LeasePolicy, WhenHeld, check_free, has_ended
