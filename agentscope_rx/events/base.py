@@ -19,6 +19,7 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events.versions import EVENTS_VERSION, upgraded
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.frozen import check_encodable, encodable, shown
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
@@ -38,6 +39,7 @@ _Context = Annotated[RuntimeContext | None, *EXCLUDED]
 _Parts = Annotated[PartStates | None, *EXCLUDED]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class EventSource:
     """The run that emits an event: its id, the agent's name, and its path (ids of runs and calls, outermost first).
@@ -99,6 +101,7 @@ class HasSource:
         return RuntimeContext() if context is None else context
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(HasSource):
     """An event of a run. `seq` numbers the events of a run from 0; `timestamp` is in seconds since the epoch."""

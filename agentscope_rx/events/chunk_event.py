@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
 from agentscope_rx.events.base import EXCLUDED, EXCLUDED_TUPLE, Event
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock
 from agentscope_rx.messages.msg import ChatUsage
 
@@ -19,6 +20,7 @@ class Accumulation(Protocol):
 _View = Annotated[Accumulation | None, *EXCLUDED]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkEvent(Event):
     """A part of a message while the model writes it. `delta` is the new part, `accumulated` the block so far.

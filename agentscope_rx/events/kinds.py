@@ -34,6 +34,7 @@ from agentscope_rx.events.base import (
 )
 from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.partial_json import partial_value
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.approval import ApprovalAnswer
 from agentscope_rx.messages.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable
@@ -43,6 +44,7 @@ from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.plan.values import Plan, Todo
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ResumedRun:
     """A run that was lost with its process, and that another run continues from its last checkpoint.
@@ -57,6 +59,7 @@ class ResumedRun:
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreCallEvent(Event):
     """A call begins. Hooks may change `input`, which is remembered next, and `system_message`, for this call only."""
@@ -80,6 +83,7 @@ class PreCallEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputEvent(Event):
     """Input to the run in progress (`enqueue`), before the next model call. Hooks may change `input`, or make it empty.
@@ -95,6 +99,7 @@ class InputEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreReasoningEvent(Event):
     """A model call begins, with `system_message`, then `messages`, then `hints`: all for this round only.
@@ -132,6 +137,7 @@ def appended(system_message: Msg | None, text: str) -> Msg:
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningChunkEvent(ChunkEvent):
     """A part of the model's answer."""
@@ -140,6 +146,7 @@ class ReasoningChunkEvent(ChunkEvent):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunkEvent(ChunkEvent):
     """A part of the structured output; it follows the ReasoningChunkEvent with the same delta, after that one's hooks.
@@ -163,6 +170,7 @@ class OutputChunkEvent(ChunkEvent):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReasoningEvent(Event):
     """The model has answered. Hooks may change `message` before it is stored, stop the run, or call the model again.
@@ -214,6 +222,7 @@ def _messages(messages: Msg | str | Sequence[Msg]) -> tuple[Msg, ...]:
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreActingEvent(Event):
     """A tool call begins. Hooks may change the arguments (`tool_use.with_input`), not the call's id."""
@@ -229,6 +238,7 @@ class PreActingEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingChunkEvent(Event):
     """Progress of a running tool. The last chunk of a call (`is_last`) holds its result, as soon as there is one."""
@@ -251,6 +261,7 @@ class ActingChunkEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostActingEvent(Event):
     """A tool call has its result, in call order. Hooks may change `message` for memory, model and stream."""
@@ -288,6 +299,7 @@ class PostActingEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreSummaryEvent(PreReasoningEvent):
     """`max_iters` or a usage limit is reached: the model is called for a summary, without tools."""
@@ -298,6 +310,7 @@ class PreSummaryEvent(PreReasoningEvent):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryChunkEvent(ChunkEvent):
     """A part of the summary."""
@@ -306,6 +319,7 @@ class SummaryChunkEvent(ChunkEvent):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostSummaryEvent(Event):
     """The model has given the summary. Hooks may change `message` before it is remembered."""
@@ -329,6 +343,7 @@ class PostSummaryEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent(Event):
     """The run has changed messages in memory: `replaced` holds the new messages (same ids), `removed` the ids.
@@ -356,6 +371,7 @@ PlanChange = Literal[
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvent(Event):
     """A plan, a todo list or plan mode has changed. `plan` is the plan afterwards, or the one that has just finished.
@@ -380,6 +396,7 @@ long, a tool call of the model, `agent.compact()`."""
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEvent(Event):
     """A step of a compaction has made the context smaller. The MemoryEvent after it has the changes.
@@ -407,6 +424,7 @@ class ContextEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostCallEvent(Event):
     """The last event of a run that does not fail; `message` is the result of `call()`.
@@ -425,6 +443,7 @@ class PostCallEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreObserveEvent(Event):
     """`agent.observe` is about to store messages of other agents. Hooks may change `input`, or make it empty.
@@ -438,6 +457,7 @@ class PreObserveEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostObserveEvent(Event):
     """`agent.observe` has stored `input`. Hooks cannot change it; it belongs to no run."""
@@ -448,6 +468,7 @@ class PostObserveEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryEvent(Event):
     """An attempt failed, and another follows after `delay` seconds. If `discarded`, drop the chunks of the failed one.
@@ -471,6 +492,7 @@ class RetryEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEvent(Event):
     """The last event of a failed run; the same error follows in `on_error`. Hooks cannot change it."""

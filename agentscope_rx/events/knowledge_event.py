@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from agentscope_rx.events.base import Event, register
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.citation import Citation
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import ChatUsage
@@ -18,6 +19,7 @@ RETRIEVAL_TOOL: Final = "retrieve_knowledge"
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalEvent(Event):
     """The passages for `question`, best first, with the numbers by which the reply can cite them.
@@ -51,6 +53,7 @@ class RetrievalEvent(Event):
 
 
 @register
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitationEvent(Event):
     """The citations of the reply `message_id`; `unknown` numbers name no retrieved passage."""

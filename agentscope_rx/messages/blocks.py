@@ -20,10 +20,12 @@ from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
 from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.frozen import EMPTY, check_encodable, encodable, freeze, shown
 from agentscope_rx.messages.sources import SOURCE_TYPES, FramesSource, Source, VideoSource
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class TextBlock:
     """A text of a message or of a tool's result."""
@@ -38,6 +40,7 @@ class TextBlock:
             object.__setattr__(self, "text", encodable(self.text))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ThinkingBlock:
     """A model's reasoning; `signature` is the vendor's proof, sent back unchanged."""
@@ -57,6 +60,7 @@ class ThinkingBlock:
         object.__setattr__(self, "metadata", freeze(self.metadata, "ThinkingBlock.metadata"))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
     """An image; pixel bounds are hints for models that resize it."""
@@ -70,6 +74,7 @@ class ImageBlock:
         _check_source(self, self.source)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class AudioBlock:
     """Audio, such as speech or music."""
@@ -81,6 +86,7 @@ class AudioBlock:
         _check_source(self, self.source)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class VideoBlock:
     """A video; `fps`, frame and pixel bounds are hints for models that sample."""
@@ -98,6 +104,7 @@ class VideoBlock:
             _check_source(self, self.source)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class FileBlock:
     """A document, such as a PDF; `name` is its name for the model."""
@@ -128,6 +135,7 @@ IN_DOUBT: Final = "in_doubt"
 """The key, in the metadata of a pending call, of the mark that it is in doubt."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
     """A call requested by the model. `input` holds its arguments.
@@ -232,6 +240,7 @@ class ToolResultFields(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
     """The result of the call with this `id` and `name`. `kind` is None for a success, else it names the error.

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.blocks import (
     BLOCK_TYPES,
     ContentBlock,
@@ -29,6 +30,7 @@ from agentscope_rx.messages.sources import reading
 from agentscope_rx.messages.structured import STRUCTURED, structured_as
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
     """The tokens of a model call, and its `time` in seconds. `a + b` sums every field.

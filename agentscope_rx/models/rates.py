@@ -34,6 +34,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
+from agentscope_rx.frozen_values import quick_init
+
 Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 
 _log = logging.getLogger("agentscope_rx")
@@ -66,6 +68,7 @@ _EPOCH_SECONDS = 1e9
 _EPOCH_MILLISECONDS = 1e11
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class LimitWindow:
     """One limit as reported by a provider. `name` is from its headers; `counted` is the unit of its numbers.
@@ -82,6 +85,7 @@ class LimitWindow:
     refill: float = 0.0
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class RateHeaders:
     """The limits in the headers of one answer; `at` is their time of arrival, on the same clock as the resets."""
