@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from agentscope_rx.events.base import Event, register
-from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.blocks import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable
 
@@ -21,7 +20,6 @@ process has ended, and may have done the work or not."""
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundEvent(Event):
     """Work in the background has reached `state`. `result` is its result, once it has ended.

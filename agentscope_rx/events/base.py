@@ -172,9 +172,9 @@ E = TypeVar("E", bound=Event)
 
 
 def register(kind: type[E]) -> type[E]:
-    """Register a class for `event_from_json`, under its `type`."""
+    """Register a dataclass for `event_from_json`, under its `type`, and give it a `quick_init`."""
     _KINDS[kind.type] = kind
-    return kind
+    return quick_init(kind)
 
 
 def kinds_of_events() -> tuple[type[Event], ...]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from agentscope_rx.events.base import Event, register
-from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import Msg
 
@@ -15,7 +14,6 @@ HubChange = Literal["joined", "left", "announced", "said"]
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubEvent(Event):
     """A change of the hub `hub`: `member` joined, left or sent `message`. `heard_by` are the members that have it.

@@ -59,7 +59,6 @@ class ResumedRun:
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreCallEvent(Event):
     """A call begins. Hooks may change `input`, which is remembered next, and `system_message`, for this call only."""
@@ -83,7 +82,6 @@ class PreCallEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputEvent(Event):
     """Input to the run in progress (`enqueue`), before the next model call. Hooks may change `input`, or make it empty.
@@ -99,7 +97,6 @@ class InputEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreReasoningEvent(Event):
     """A model call begins, with `system_message`, then `messages`, then `hints`: all for this round only.
@@ -137,7 +134,6 @@ def appended(system_message: Msg | None, text: str) -> Msg:
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningChunkEvent(ChunkEvent):
     """A part of the model's answer."""
@@ -146,7 +142,6 @@ class ReasoningChunkEvent(ChunkEvent):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunkEvent(ChunkEvent):
     """A part of the structured output; it follows the ReasoningChunkEvent with the same delta, after that one's hooks.
@@ -170,7 +165,6 @@ class OutputChunkEvent(ChunkEvent):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReasoningEvent(Event):
     """The model has answered. Hooks may change `message` before it is stored, stop the run, or call the model again.
@@ -222,7 +216,6 @@ def _messages(messages: Msg | str | Sequence[Msg]) -> tuple[Msg, ...]:
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreActingEvent(Event):
     """A tool call begins. Hooks may change the arguments (`tool_use.with_input`), not the call's id."""
@@ -238,7 +231,6 @@ class PreActingEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingChunkEvent(Event):
     """Progress of a running tool. The last chunk of a call (`is_last`) holds its result, as soon as there is one."""
@@ -261,7 +253,6 @@ class ActingChunkEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostActingEvent(Event):
     """A tool call has its result, in call order. Hooks may change `message` for memory, model and stream."""
@@ -299,7 +290,6 @@ class PostActingEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreSummaryEvent(PreReasoningEvent):
     """`max_iters` or a usage limit is reached: the model is called for a summary, without tools."""
@@ -310,7 +300,6 @@ class PreSummaryEvent(PreReasoningEvent):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryChunkEvent(ChunkEvent):
     """A part of the summary."""
@@ -319,7 +308,6 @@ class SummaryChunkEvent(ChunkEvent):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostSummaryEvent(Event):
     """The model has given the summary. Hooks may change `message` before it is remembered."""
@@ -343,7 +331,6 @@ class PostSummaryEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent(Event):
     """The run has changed messages in memory: `replaced` holds the new messages (same ids), `removed` the ids.
@@ -371,7 +358,6 @@ PlanChange = Literal[
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvent(Event):
     """A plan, a todo list or plan mode has changed. `plan` is the plan afterwards, or the one that has just finished.
@@ -396,7 +382,6 @@ long, a tool call of the model, `agent.compact()`."""
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEvent(Event):
     """A step of a compaction has made the context smaller. The MemoryEvent after it has the changes.
@@ -424,7 +409,6 @@ class ContextEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostCallEvent(Event):
     """The last event of a run that does not fail; `message` is the result of `call()`.
@@ -443,7 +427,6 @@ class PostCallEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreObserveEvent(Event):
     """`agent.observe` is about to store messages of other agents. Hooks may change `input`, or make it empty.
@@ -457,7 +440,6 @@ class PreObserveEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostObserveEvent(Event):
     """`agent.observe` has stored `input`. Hooks cannot change it; it belongs to no run."""
@@ -468,7 +450,6 @@ class PostObserveEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryEvent(Event):
     """An attempt failed, and another follows after `delay` seconds. If `discarded`, drop the chunks of the failed one.
@@ -492,7 +473,6 @@ class RetryEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEvent(Event):
     """The last event of a failed run; the same error follows in `on_error`. Hooks cannot change it."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from agentscope_rx.events.base import Event, register
-from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.citation import Citation
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import ChatUsage
@@ -19,7 +18,6 @@ RETRIEVAL_TOOL: Final = "retrieve_knowledge"
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalEvent(Event):
     """The passages for `question`, best first, with the numbers by which the reply can cite them.
@@ -53,7 +51,6 @@ class RetrievalEvent(Event):
 
 
 @register
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitationEvent(Event):
     """The citations of the reply `message_id`; `unknown` numbers name no retrieved passage."""
