@@ -26,7 +26,7 @@ stays: it is the dataclass that it was, also for type checkers and for tools tha
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from functools import cache, update_wrapper
 from types import FunctionType, MemberDescriptorType
@@ -72,12 +72,11 @@ def unchecked(cls: Callable[P, V]) -> Callable[P, V]:
     return cast("Callable[P, V]", writer.function("unchecked", (), writer.make()))
 
 
-def replaced(value: V, changes: Mapping[str, object]) -> V:
+def replaced(value: V, /, **changes: Any) -> V:
     """`dataclasses.replace(value, **changes)`, quickly."""
     kind = type(value)
     values: dict[str, Any] = {name: getattr(value, name) for name in _init_names(kind)}
-    values.update(changes)
-    return kind(**values)
+    return kind(**{**values, **changes})
 
 
 @cache

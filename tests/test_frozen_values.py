@@ -131,9 +131,9 @@ def test_replaced_is_replace(shape: dict[str, str], whole: bool):
     quick = quick_init(made(shape, False, False))
     value = quick(**arguments(shape, whole))
     for name in arguments(shape, True):
-        assert replaced(value, {name: "new"}) == replace(value, **{name: "new"})
+        assert replaced(value, **{name: "new"}) == replace(value, **{name: "new"})
     with pytest.raises(TypeError):
-        replaced(value, {"unknown": 1})
+        replaced(value, unknown=1)
 
 
 @given(shape=shapes(), whole=st.booleans())

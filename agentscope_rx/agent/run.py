@@ -33,6 +33,7 @@ from agentscope_rx.agent.sub_agent.child_tool import close_child
 from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import ContextStore, RuntimeContext
 from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEvent
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
@@ -50,6 +51,7 @@ T = TypeVar("T")
 NO_HOOKS = CompiledHooks()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Done:
     """The last item of a run's stages: the reply, which is remembered already."""

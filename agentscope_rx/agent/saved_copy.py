@@ -26,6 +26,7 @@ from agentscope_rx.errors import (
     SessionConflictError,
     SessionValueError,
 )
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, throw
 from agentscope_rx.session import Checkpoint, Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
@@ -68,6 +69,7 @@ class Binding:
         return self.key == other.key and self.session == other.session
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Note:
     """What a checkpoint tells of its save: its stage, and the run, if it belongs to one."""
@@ -76,6 +78,7 @@ class Note:
     run: str | None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Entries:
     """Entries as a conversation knows them."""

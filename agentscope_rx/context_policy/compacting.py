@@ -22,6 +22,7 @@ from agentscope_rx.context_policy.strategy import Strategy, StrategyContext
 from agentscope_rx.errors import CompactionError, HookError
 from agentscope_rx.events import ContextEvent
 from agentscope_rx.events.kinds import CompactionCause
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.memory.short_forms import sent_form
 from agentscope_rx.memory.views import sent, summary_carrier
@@ -55,6 +56,7 @@ class Goal:
         return self.cause in ("tool", "manual")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A finished compaction: the sizes that it has left, and the strategies that have failed."""

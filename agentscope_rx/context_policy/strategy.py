@@ -17,6 +17,7 @@ from reactivex import Observable
 from agentscope_rx.context_policy.rounds import Round
 from agentscope_rx.events import EventSource
 from agentscope_rx.events.kinds import CompactionCause
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.models.chat_model import ChatModel
 
@@ -32,6 +33,7 @@ def _not_counted(model: str, usage: ChatUsage) -> None:
     pass
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyContext:
     """A conversation that is too long. Everything is read-only.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from os import PathLike
 from typing import Annotated, ClassVar, Self, TypeVar, cast
@@ -19,7 +19,7 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events.versions import EVENTS_VERSION, upgraded
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import quick_init, replaced
 from agentscope_rx.messages.frozen import check_encodable, encodable, shown
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
@@ -143,7 +143,7 @@ class Event(HasSource):
 
     def replace(self, **changes: object) -> Self:
         """A copy with these fields changed."""
-        return replace(self, **changes)
+        return replaced(self, **changes)
 
 
 def encode_event(event: Event) -> bytes:
@@ -226,7 +226,7 @@ def stamp(event: Event, source: EventSource, seq: int, timestamp: float) -> Even
     Until then only the hooks of its run have seen it. A copy of each of 10,000 chunks would cost more than all else.
     """
     if event.seq >= 0:
-        return replace(event, source=source, seq=seq, timestamp=timestamp)
+        return replaced(event, source=source, seq=seq, timestamp=timestamp)
     _put_source(event, source)
     _put_seq(event, seq)
     _put_timestamp(event, timestamp)

@@ -18,7 +18,7 @@ have no effect. PreObserve and PostObserve belong to `agent.observe()`, not to a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
 from agentscope_rx.errors import InvalidInputError
@@ -34,7 +34,7 @@ from agentscope_rx.events.base import (
 )
 from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.partial_json import partial_value
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import quick_init, replaced
 from agentscope_rx.messages.approval import ApprovalAnswer
 from agentscope_rx.messages.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable
@@ -119,11 +119,11 @@ class PreReasoningEvent(Event):
     def with_hint(self, hint: Msg | str) -> Self:
         """A copy with one more message for the model at the end, in this round only; it is never remembered."""
         message = hint_message(hint) if isinstance(hint, str) else hint
-        return replace(self, hints=(*self.hints, message))
+        return replaced(self, hints=(*self.hints, message))
 
     def append_system_content(self, text: str) -> Self:
         """A copy with this text added to the system message, in this round only."""
-        return replace(self, system_message=appended(self.system_message, text))
+        return replaced(self, system_message=appended(self.system_message, text))
 
 
 def appended(system_message: Msg | None, text: str) -> Msg:
@@ -193,7 +193,7 @@ class PostReasoningEvent(Event):
 
     def stop(self) -> Self:
         """A copy that ends the run after this message. Its calls stay pending: `call()` runs them."""
-        return replace(self, stop_requested=True)
+        return replaced(self, stop_requested=True)
 
     def goto_reasoning(self, messages: Msg | str | Sequence[Msg] = ()) -> Self:
         """A copy that asks the model again instead of acting or finishing. These messages are remembered before.
@@ -206,7 +206,7 @@ class PostReasoningEvent(Event):
         missing = [call.id for call in self.message.tool_calls if call.id not in answered]
         if missing:
             raise InvalidInputError(f"goto_reasoning: no tool result for the open calls {missing}.")
-        return replace(self, goto_messages=added)
+        return replaced(self, goto_messages=added)
 
 
 def _messages(messages: Msg | str | Sequence[Msg]) -> tuple[Msg, ...]:
@@ -282,11 +282,11 @@ class PostActingEvent(Event):
 
     def with_result(self, result: ToolResultBlock) -> Self:
         """A copy with this result instead; it must keep the call's id."""
-        return replace(self, message=self.message.replace(content=result))
+        return replaced(self, message=self.message.replace(content=result))
 
     def stop(self) -> Self:
         """A copy that ends the run once all calls of the round have their results; it cancels none."""
-        return replace(self, stop_requested=True)
+        return replaced(self, stop_requested=True)
 
 
 @register

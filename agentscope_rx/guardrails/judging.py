@@ -19,6 +19,7 @@ from reactivex import Observable, abc
 from reactivex import operators as ops
 
 from agentscope_rx.errors import DeadlineError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.guardrails.check_request import CheckRequest, changed_call
 from agentscope_rx.guardrails.port import Guardrail
 from agentscope_rx.guardrails.verdict import PASS, Content, Finding, Verdict
@@ -38,6 +39,7 @@ from agentscope_rx.reactive import (
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What follows: a stop, content that takes the place of what was judged (None: it stays), and the findings."""
@@ -97,6 +99,7 @@ def judge_now(checks: Sequence[Guardrail], request: CheckRequest) -> tuple[Outco
     return NOTHING, takes_time
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class _Judged:
     """A verdict; `error` if the check has failed."""

@@ -13,15 +13,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
 
 from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.frozen_values import quick_init
-from agentscope_rx.messages.frozen import EMPTY, check_encodable, encodable, freeze, shown
+from agentscope_rx.frozen_values import quick_init, replaced
+from agentscope_rx.messages.frozen import EMPTY, FrozenDict, check_encodable, encodable, freeze, shown
 from agentscope_rx.messages.sources import SOURCE_TYPES, FramesSource, Source, VideoSource
 
 
@@ -34,10 +34,11 @@ class TextBlock:
     type: Literal["text"] = "text"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"TextBlock.text must be a str, not {type(self.text).__name__}.")
-        if not self.text.isascii():
-            object.__setattr__(self, "text", encodable(self.text))
+        text = self.text
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"TextBlock.text must be a str, not {type(text).__name__}.")
+        if not text.isascii():
+            object.__setattr__(self, "text", encodable(text))
 
 
 @quick_init
@@ -57,7 +58,8 @@ class ThinkingBlock:
             object.__setattr__(self, "thinking", encodable(self.thinking))
         if self.signature is not None and not self.signature.isascii():
             object.__setattr__(self, "signature", encodable(self.signature))
-        object.__setattr__(self, "metadata", freeze(self.metadata, "ThinkingBlock.metadata"))
+        if type(self.metadata) is not FrozenDict:
+            object.__setattr__(self, "metadata", freeze(self.metadata, "ThinkingBlock.metadata"))
 
 
 @quick_init
@@ -178,14 +180,16 @@ class ToolUseBlock:
             object.__setattr__(self, "raw", encodable(self.raw))
         if self.input_error is not None and not self.input_error.isascii():
             object.__setattr__(self, "input_error", encodable(self.input_error))
-        object.__setattr__(self, "input", freeze(self.input, "ToolUseBlock.input"))
-        object.__setattr__(self, "metadata", freeze(self.metadata, "ToolUseBlock.metadata"))
+        if type(self.input) is not FrozenDict:
+            object.__setattr__(self, "input", freeze(self.input, "ToolUseBlock.input"))
+        if type(self.metadata) is not FrozenDict:
+            object.__setattr__(self, "metadata", freeze(self.metadata, "ToolUseBlock.metadata"))
 
     def replace(self, **changes: Unpack[ToolUseFields]) -> ToolUseBlock:
         """A copy with these fields changed. A new `input` clears `raw`, `raw_input` and `input_error`, unless given."""
         if "input" in changes:
             changes = {"raw": None, "input_error": None, "raw_input": None, **changes}
-        return replace(self, **changes)
+        return replaced(self, **changes)
 
     def with_input(self, input: Mapping[str, object]) -> ToolUseBlock:
         """The same call with these arguments."""
@@ -257,12 +261,15 @@ class ToolResultBlock:
 
     def __post_init__(self) -> None:
         _check_names(self, self.id, self.name)
-        object.__setattr__(self, "output", output_blocks(self.output))
-        object.__setattr__(self, "metadata", freeze(self.metadata, "ToolResultBlock.metadata"))
+        output = output_blocks(self.output)
+        if output is not self.output:
+            object.__setattr__(self, "output", output)
+        if type(self.metadata) is not FrozenDict:
+            object.__setattr__(self, "metadata", freeze(self.metadata, "ToolResultBlock.metadata"))
 
     def replace(self, **changes: Unpack[ToolResultFields]) -> ToolResultBlock:
         """A copy with these fields changed; a str as `output` becomes a text block."""
-        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+        return replaced(self, **changes)
 
     def __str__(self) -> str:
         """The result as a line to print: `weather -> sunny`; media by their kind: `draw -> [image]`."""

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import filler, quick_init
 from agentscope_rx.messages.blocks import (
     BLOCK_TYPES,
     ContentBlock,
@@ -175,16 +175,19 @@ class Msg:
     ) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"A message needs the name of its author, a str, not {shown(name, 60)}.")
-        put = object.__setattr__
-        put(self, "name", name)
-        put(self, "content", _blocks(content))
-        put(self, "role", role if type(role) is MsgRole else _role(role))
-        put(self, "id", id or new_id())
-        put(self, "metadata", freeze(metadata, "Msg.metadata"))
-        put(self, "timestamp", timestamp or _now())
-        put(self, "generate_reason", generate_reason)
-        put(self, "usage", usage)
-        self._check_texts()
+        _fill(
+            self,
+            name,
+            _blocks(content),
+            role if type(role) is MsgRole else _role(role),
+            id or new_id(),
+            EMPTY if metadata is None else freeze(metadata, "Msg.metadata"),
+            timestamp or _now(),
+            generate_reason,
+            usage,
+        )
+        if id is not None or timestamp is not None or not name.isascii():
+            self._check_texts()
 
     def __post_init__(self) -> None:
         # called by the JSON codec, which sets the slots without __init__
@@ -344,6 +347,7 @@ class Msg:
             raise InvalidInputError(f"This is not a message: {error}") from error
 
 
+_fill = filler(Msg)
 _FIELDS = tuple(field.name for field in fields(Msg))
 
 
@@ -396,6 +400,9 @@ def _role(role: str) -> MsgRole:
         ) from None
 
 
+_KINDS = frozenset(BLOCK_TYPES)
+
+
 def _blocks(content: str | ContentBlock | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
     if isinstance(content, str):
         return (TextBlock(content),)
@@ -406,7 +413,7 @@ def _blocks(content: str | ContentBlock | Iterable[ContentBlock]) -> tuple[Conte
     except TypeError:
         raise InvalidInputError(f"Message content must be text or blocks, not {type(content).__name__}.") from None
     for block in blocks:
-        if not isinstance(block, BLOCK_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if type(block) not in _KINDS and not isinstance(block, BLOCK_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(
                 f"Message content must be text or blocks, found {type(block).__name__}: {shown(block)}"
             )

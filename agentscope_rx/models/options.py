@@ -17,6 +17,7 @@ from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_exponential
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.checks import check_count, check_seconds, is_number
 from agentscope_rx.models.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
@@ -37,6 +38,7 @@ UNSET: Final = Unset.UNSET
 """The field is not set: the default applies. (None, where allowed, means no limit.)"""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolSchema:
     """The description of a tool for a model; `parameters` is a JSON schema of type object.
@@ -50,6 +52,7 @@ class ToolSchema:
     strict: bool | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
     """Allows, requires or forbids tool calls: "auto", "required", "none", or "specific" for one named `tool`."""
@@ -89,6 +92,7 @@ class ToolChoice:
         return cls("specific", tool)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionConfig:
     """Deadlines and retries of a call. Times are in seconds; None means no limit, `UNSET` the next config's value.
@@ -257,6 +261,7 @@ TOOL_DEFAULTS: Final = ExecutionConfig(
 """One attempt of 5 minutes: an effect may not bear repetition."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
     """Options of one model call; None means the provider's default.

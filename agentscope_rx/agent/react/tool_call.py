@@ -22,6 +22,7 @@ from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import Durable
 from agentscope_rx.events import ActingChunkEvent, BackgroundEvent, Event, PlanEvent, RetrievalEvent, RetryEvent
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, then, transform_type
 from agentscope_rx.tools import ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
@@ -34,6 +35,7 @@ T = TypeVar("T")
 _NOTICES = (PlanEvent, BackgroundEvent, RetrievalEvent)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The end of a call in its batch: its result, or None if the call waits."""

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from agentscope_rx.agent.structured_output.config import OutputMode, Reminder, StructuredOutput
 from agentscope_rx.agent.structured_output.schema import value_schema
+from agentscope_rx.frozen_values import quick_init
 
 __all__ = ["PendingOutput", "SavedOutput", "read_output", "saved_output"]
 
@@ -33,6 +34,7 @@ class SavedOutput(TypedDict):
     description: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class PendingOutput:
     """The output, and the ids of the calls that the run has left pending: none after a shutdown has cut it off."""

@@ -15,6 +15,7 @@ from agentscope_rx.agent.structured_output.finish import FinishShape
 from agentscope_rx.agent.structured_output.response_tool import ResponseTool
 from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 
 FINISH_DESCRIPTION = (
@@ -25,6 +26,7 @@ _BEST: tuple[OutputSupport, ...] = ("native", "tool", "prompted")
 _ALWAYS: OutputSupport = "prompted"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
     """One request. `output` is None for a finish tool with text only."""

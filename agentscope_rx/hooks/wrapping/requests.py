@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from agentscope_rx.events.base import NOWHERE, EventSource, HasSource
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages import Approve, Msg, Reject, ToolUseBlock
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 
@@ -22,6 +23,7 @@ class ConversationId(Protocol):
         ...
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(HasSource):
     """What every request has: the run that it belongs to, with its `run_id`, `agent`, `path` and `context`."""
@@ -29,6 +31,7 @@ class Request(HasSource):
     source: EventSource = NOWHERE
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest(Request):
     """A call with its `input`, as the caller gave it, before hooks on PreCall.
@@ -43,6 +46,7 @@ class CallRequest(Request):
     is_workflow: bool = field(default=False, compare=False, repr=False)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRequest(Request):
     """A stage of a run. `calls` are the tool calls of an acting stage."""
@@ -52,6 +56,7 @@ class StageRequest(Request):
     calls: tuple[ToolUseBlock, ...] = ()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest(Request):
     """A model call, as hooks on PreReasoning or PreSummary have left it.
@@ -69,6 +74,7 @@ class ModelRequest(Request):
     response_tool: str = ""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest(Request):
     """A tool call, as hooks on PreActing have left it. `schema` is None if there is no tool of this name."""

@@ -24,6 +24,7 @@ from typing import Literal
 import httpx
 
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelError, ModelHTTPError, ProtocolError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.models.transport.body import ENCODINGS, read_chunks, read_document, read_error
 from agentscope_rx.models.transport.client import (
     MAX_REDIRECTS,
@@ -62,6 +63,7 @@ ERROR_BODY_SECONDS = 10.0
 """The deadline for the body of an error status."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """One POST of a JSON body, or a GET."""

@@ -19,6 +19,7 @@ from itertools import takewhile
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.messages import (
     AudioBlock,
     ContentBlock,
@@ -77,6 +78,7 @@ class TurnRules:
 PLAIN = TurnRules()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The blocks that one role sends at once, in order. A tool's turn is one `result`, with the `call` it answers.

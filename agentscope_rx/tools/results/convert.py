@@ -29,6 +29,7 @@ from typing import cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from agentscope_rx.errors import ToolError
+from agentscope_rx.frozen_values import unchecked
 from agentscope_rx.messages import (
     AudioBlock,
     FileBlock,
@@ -49,13 +50,15 @@ DONE = (TextBlock("Done."),)
 
 _BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
 _BYTES = (bytes, bytearray, memoryview)
+_result = unchecked(ToolResultBlock)
+"""The names are those of a call, and the output is blocks: nothing to check."""
 
 
 def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
     """The result of `call` for a raw value; `ToolError` for bytes and blocks that are no output."""
     if isinstance(value, ToolResultBlock):
         return replace(value, id=call.id, name=call.name)
-    return ToolResultBlock(call.id, call.name, output_of(value))
+    return _result(call.id, call.name, output_of(value))
 
 
 def output_of(value: object) -> tuple[OutputBlock, ...]:
