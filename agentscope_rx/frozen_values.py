@@ -1,4 +1,4 @@
-"""Frozen dataclasses that cost as much as plain objects: `quick_init`, for values that are made in a turn.
+"""Frozen dataclasses that cost little more than plain objects: `quick_init`, for values that are made in a turn.
 
     @quick_init
     @dataclass(frozen=True, slots=True)
@@ -13,8 +13,11 @@ stays: it is the dataclass that it was, also for type checkers and for tools tha
 | nanoseconds, CPython 3.11, two fields given | 2 fields | 5 fields | 9 fields |
 |---------------------------------------------|----------|----------|----------|
 | `__init__` of a frozen dataclass            | 630      | 1050     | 1620     |
-| with `quick_init`                           | 450      | 580      | 640      |
+| with `quick_init`                           | 470      | 580      | 640      |
 | a plain class with slots                    | 340      | 380      | 440      |
+
+msgspec's frozen `Struct` takes 190 for nine fields, but it is no dataclass: `dataclasses.replace`, fields that are not
+compared, pydantic's schemas and subclasses by `@dataclass` would be lost.
 
 **The rule**: values that a turn, a chunk, a tool call or the beginning of a run makes have it, others need none.
 
@@ -72,11 +75,12 @@ def unchecked(cls: Callable[P, V]) -> Callable[P, V]:
     return cast("Callable[P, V]", writer.function("unchecked", (), writer.make()))
 
 
-def replaced(value: V, /, **changes: Any) -> V:
+def replaced(value: V, /, **changes: object) -> V:
     """`dataclasses.replace(value, **changes)`, quickly."""
     kind = type(value)
     values: dict[str, Any] = {name: getattr(value, name) for name in _init_names(kind)}
-    return kind(**{**values, **changes})
+    values.update(changes)
+    return kind(**values)
 
 
 @cache
