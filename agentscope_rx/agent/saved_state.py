@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import NotRequired, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -100,7 +101,11 @@ class SavedChild(TypedDict):
     label: NotRequired[str]
 
 
-_STATE = TypeAdapter(SavedState)
+@cache
+def _adapter() -> TypeAdapter[SavedState]:
+    # built on first use: it costs more than importing the module
+    return TypeAdapter(SavedState)
+
 
 Items = dict[str, SavedItems]
 """Histories as items, by their place: "" is the conversation's own, "0/1" that in slot 1 of that in slot 0."""
@@ -153,7 +158,7 @@ def open_paths(state: SavedState) -> set[str] | None:
 
 def dump_state(state: SavedState) -> object:
     """The state as plain JSON."""
-    return _STATE.dump_python(state, mode="json")
+    return _adapter().dump_python(state, mode="json")
 
 
 def read_state(key: str, name: str, value: object, files: dict[str, object]) -> SavedState | None:
@@ -166,7 +171,7 @@ def read_state(key: str, name: str, value: object, files: dict[str, object]) -> 
             key, f"the state has version {version}, and this release reads up to {VERSION}. Update agentscope-rx."
         )
     try:
-        state = _STATE.validate_python(value, context=files)
+        state = _adapter().validate_python(value, context=files)
     except ValidationError as error:
         raise SavedStateError(key, f"entry {STATE!r} is not the state of a conversation: {error}") from error
     check_agent(key, name, state)

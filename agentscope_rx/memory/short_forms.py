@@ -16,6 +16,7 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, cast
 
 from pydantic import TypeAdapter
@@ -26,7 +27,13 @@ from agentscope_rx.messages.frozen import thaw
 SHORT_FORMS: Final = "memory_short_forms"
 """The key in a message's metadata: {"<index of the block>": <block as JSON, and `of`>}."""
 
-_BLOCK: Final[TypeAdapter[ContentBlock]] = TypeAdapter(ContentBlock)
+
+@cache
+def _adapter() -> TypeAdapter[ContentBlock]:
+    # built on first use: it costs more than importing the module
+    return TypeAdapter(ContentBlock)
+
+
 _forms: dict[int, tuple[weakref.ref[Msg], Msg]] = {}
 """What is sent for a message, by the identity of the message object."""
 
@@ -77,9 +84,9 @@ def sent_form(message: Msg) -> Msg:
 def _dumped(whole: ContentBlock, form: ContentBlock) -> dict[str, object]:
     """The short form as JSON; blocks of a result's own output by their index, so that no media is kept twice."""
     if not isinstance(whole, ToolResultBlock) or not isinstance(form, ToolResultBlock):
-        return _BLOCK.dump_python(form, mode="json")
+        return _adapter().dump_python(form, mode="json")
     own = {id(block): index for index, block in enumerate(whole.output)}
-    dumped = _BLOCK.dump_python(
+    dumped = _adapter().dump_python(
         form.replace(output=[block for block in form.output if id(block) not in own]), mode="json"
     )
     others = iter(dumped["output"])
@@ -93,12 +100,13 @@ def _read(whole: ContentBlock, form: object) -> ContentBlock:
     if data.pop("of", None) != _checksum(whole):
         return whole
     if not isinstance(whole, ToolResultBlock) or data.get("type") != "tool_result":
-        return _BLOCK.validate_python(data)
+        return _adapter().validate_python(data)
     output = cast("list[dict[str, object]]", data["output"])
-    made = cast("ToolResultBlock", _BLOCK.validate_python({**data, "output": [x for x in output if "same" not in x]}))
+    short = {**data, "output": [x for x in output if "same" not in x]}
+    made = cast("ToolResultBlock", _adapter().validate_python(short))
     others = iter(made.output)
     return made.replace(output=[whole.output[cast("int", x["same"])] if "same" in x else next(others) for x in output])
 
 
 def _checksum(block: ContentBlock) -> int:
-    return zlib.crc32(_BLOCK.dump_json(block))
+    return zlib.crc32(_adapter().dump_json(block))

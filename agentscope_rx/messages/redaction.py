@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
+from agentscope_rx.lazy import pattern
+
 Redact = Callable[[str], str]
 """A function of a text that returns it without its secrets, such as `redact_secrets`."""
 
@@ -26,7 +28,7 @@ _NAME = (
     r"|private[_-]?key|access[_-]?key|account[_-]?key|signature|auth[_-]?key)"
 )
 
-_FORMS = re.compile(
+_FORMS = pattern(
     r"""
     -----BEGIN\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----(?s:.)*?
         (?:-----END\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----|\Z)
@@ -54,32 +56,32 @@ _FORM_WORDS = (
 _NAME_WORDS = ("key", "secret", "token", "passw", "passphrase", "authorization", "credential", "cookie", "signature")
 # the words of which a text must have one, in lower case; the part before the secret is the first group, and stays
 _PLACES = (
-    (("cookie",), re.compile(r"((?i:\b(?:set-)?cookie)\s{0,4}:\s{0,4})[^\r\n\"]+")),
+    (("cookie",), pattern(r"((?i:\b(?:set-)?cookie)\s{0,4}:\s{0,4})[^\r\n\"]+")),
     (
         ("authorization",),
-        re.compile(
+        pattern(
             r"((?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?i:basic|bearer|digest|token|apikey)\s{1,4})[^\s\"',;]+"
         ),
     ),
-    (("bearer",), re.compile(r"(\b(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{12,}")),
-    (("://",), re.compile(r"(://)[^\s/?#@:\"']{0,200}:[^\s/?#@\"']{1,300}(?=@)")),
+    (("bearer",), pattern(r"(\b(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{12,}")),
+    (("://",), pattern(r"(://)[^\s/?#@:\"']{0,200}:[^\s/?#@\"']{1,300}(?=@)")),
     (
         ("?", "&"),
-        re.compile(
+        pattern(
             r"([?&](?i:sig|key|code|auth|[\w-]{0,30}?(?:signature|token|secret|credential|password|api[_-]?key))=)[^&\s#\"'<>]+"
         ),
     ),
-    (_NAME_WORDS, re.compile(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}\\?\")(?:[^\"\\]|\\.)+")),
-    (_NAME_WORDS, re.compile(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}')[^']+")),
+    (_NAME_WORDS, pattern(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}\\?\")(?:[^\"\\]|\\.)+")),
+    (_NAME_WORDS, pattern(rf"((?i:{_NAME})[\w-]{{0,40}}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}')[^']+")),
     (
         _NAME_WORDS,
-        re.compile(
+        pattern(
             rf"((?i:{_NAME})[\w-]{{0,40}}[\"']?\s{{0,4}}(?:=|:\s{{0,4}}(?!//)))(?!\d+\b|\*\*\*|(?i:basic|bearer|digest|token|apikey)\s)[^\s\"',;&(){{}}\[\]]{{4,}}"
         ),
     ),
 )
 
-_SECRET_FIELD = re.compile(_NAME, re.IGNORECASE)
+_SECRET_FIELD = pattern(_NAME, re.IGNORECASE)
 _SCHEMA_VALUES = ("default", "const", "enum", "examples", "example")
 
 
@@ -90,12 +92,12 @@ def redact_secrets(text: str) -> str:
     and values after names such as `api_key=`. It cannot know other secrets, and no personal data.
     """
     if _has(text, _FORM_WORDS):
-        text = _FORMS.sub(HIDDEN, text)
+        text = _FORMS().sub(HIDDEN, text)
     # as `re.IGNORECASE` compares: it takes the letters i with and without a dot for the same
     lower = text.lower() if text.isascii() else text.casefold().replace("i\u0307", "i").replace("\u0131", "i")
     for words, place in _PLACES:
         if _has(lower, words):
-            text = place.sub(rf"\g<1>{HIDDEN}", text)
+            text = place().sub(rf"\g<1>{HIDDEN}", text)
     return text
 
 
@@ -105,7 +107,7 @@ def _has(text: str, words: tuple[str, ...]) -> bool:
 
 def is_secret_field(name: str) -> bool:
     """True if a field, header or parameter of this name holds a secret; `max_tokens` does not."""
-    return _SECRET_FIELD.search(name) is not None
+    return _SECRET_FIELD().search(name) is not None
 
 
 def redacted(value: object, text: Redact) -> object:

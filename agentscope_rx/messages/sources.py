@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from pydantic import Discriminator, GetCoreSchemaHandler
 from pydantic_core import core_schema
@@ -242,6 +241,9 @@ def _path_of_old(value: object) -> str | None:
     url = _mapping(value).get("url")
     if not isinstance(url, str) or not url or not is_local(url):
         return None
+    # it brings an HTTP client, which would take part of the time that the library takes to import
+    from urllib.request import url2pathname
+
     try:
         return url2pathname(urlsplit(url).path) if url[:5].lower() == "file:" else url
     except ValueError:

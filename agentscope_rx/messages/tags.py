@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from agentscope_rx.lazy import pattern
+
 _INVISIBLE = r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 """Characters without a form of their own, in a class of a regular expression."""
 
@@ -28,16 +30,16 @@ class Tags:
         spelled = "|".join(within.join(map(re.escape, name)) for name in names)
         # (one way to match what stands around the slash: no text may make the search take long)
         tag = f"(?={around}(?:/{around})?(?:{spelled}))"
-        self._plain: re.Pattern[str] = re.compile(f"<{tag}", re.IGNORECASE)
-        self._escaped: re.Pattern[str] = re.compile(f"&lt;{tag}", re.IGNORECASE)
+        self._plain = pattern(f"<{tag}", re.IGNORECASE)
+        self._escaped = pattern(f"&lt;{tag}", re.IGNORECASE)
 
     def escaped(self, text: str) -> str:
         """The text, in which `<` at the beginning of such a tag is `&lt;`."""
-        return self._plain.sub("&lt;", text)
+        return self._plain().sub("&lt;", text)
 
     def unescaped(self, text: str) -> str:
         """The text that was escaped."""
-        return self._escaped.sub("<", text)
+        return self._escaped().sub("<", text)
 
     def __repr__(self) -> str:
         return f"<Tags {', '.join(self.names)}>"

@@ -31,21 +31,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.lazy import pattern
 
 Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 
 _log = logging.getLogger("agentscope_rx")
 
-_NAME = re.compile(
+_NAME = pattern(
     r"x-ratelimit-(?P<field>limit|remaining|reset)"
     r"(?P<name>(-project)?(-(?P<kind>requests|req|tokens|input-tokens|output-tokens))?"
     r"(-(?P<window>second|minute|hour|day|month))?)"
 )
-_ANTHROPIC = re.compile(
+_ANTHROPIC = pattern(
     r"anthropic-ratelimit-(?P<name>requests|tokens|input-tokens|output-tokens)-(?P<field>limit|remaining|reset)"
 )
 _COUNTED: Mapping[str, Counted] = {
@@ -60,9 +60,10 @@ _ANTHROPIC_COUNTED: Mapping[str, Counted] = {**_COUNTED, "tokens": "input_tokens
 _WINDOWS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0, "month": 30 * 86_400.0}
 _MAX_LENGTH = 40
 _MAX_AMOUNT = 2.0**53
-_NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
-_PART = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)(ns|us|µs|ms|d|h|m|s)", re.ASCII)
-_DURATION = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
+_NUMBER = pattern(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
+_DURATION_PART = r"(\d{1,20}(?:\.\d{1,20})?)(ns|us|µs|ms|d|h|m|s)"
+_PART = pattern(_DURATION_PART, re.ASCII)
+_DURATION = pattern(rf"(?:{_DURATION_PART})+", re.ASCII)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _EPOCH_SECONDS = 1e9
 _EPOCH_MILLISECONDS = 1e11
@@ -122,13 +123,13 @@ def read_rates(headers: Mapping[str, str], now: float) -> RateHeaders | None:
 
 def _collect(header: str, value: str, found: dict[str, _LimitHeaders]) -> None:
     """Add a header to those of its limit."""
-    match = _NAME.fullmatch(header)
+    match = _NAME().fullmatch(header)
     if match is not None:
         name = match["name"].removeprefix("-") or "requests"
         window = _WINDOWS.get(match["window"] or "")
         limit = found.setdefault(name, _LimitHeaders(_COUNTED[match["kind"] or "requests"], window, anthropic=False))
     else:
-        match = _ANTHROPIC.fullmatch(header)
+        match = _ANTHROPIC().fullmatch(header)
         if match is None:
             return
         name = match["name"]
@@ -170,7 +171,7 @@ def _amount(headers: _LimitHeaders, field: str) -> float | None:
     header, text = headers.fields.get(field, ("", ""))
     if not header:
         return None
-    value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    value = float(text) if _NUMBER().fullmatch(text) else math.nan
     return value if value <= _MAX_AMOUNT else _ignored(header, text)
 
 
@@ -189,19 +190,21 @@ def _wait(headers: _LimitHeaders, date: str | None) -> float | None:
 def _seconds_until(text: str, date: str | None) -> float:
     if len(text) > _MAX_LENGTH:
         raise ValueError("it is too long")
-    if _NUMBER.fullmatch(text):
+    if _NUMBER().fullmatch(text):
         number = float(text)
         if number < _EPOCH_SECONDS:
             return number
         # (not as a datetime, which ends in the year 9999)
         return (number / 1000 if number > _EPOCH_MILLISECONDS else number) - _server_time(date).timestamp()
-    if _DURATION.fullmatch(text):
-        return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if _DURATION().fullmatch(text):
+        return sum(float(number) * _UNITS[unit] for number, unit in _PART().findall(text))
     return (datetime.fromisoformat(text) - _server_time(date)).total_seconds()
 
 
 def _server_time(date: str | None) -> datetime:
     """The server's `date` header, if valid: the local clock may be wrong."""
+    from email.utils import parsedate_to_datetime
+
     try:
         if date is not None:
             parsed = parsedate_to_datetime(date)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
@@ -60,6 +59,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     seconds = _number(value)
     if seconds is not None:
         return seconds
+    from email.utils import parsedate_to_datetime
+
     try:
         # the date is by the server's clock, so it is compared with the server's `date` header, if any
         now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)

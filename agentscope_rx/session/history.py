@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -94,7 +95,10 @@ class HistoryRecord(TypedDict):
     state: dict[str, object]
 
 
-_RECORD = TypeAdapter(HistoryRecord)
+@cache
+def _adapter() -> TypeAdapter[HistoryRecord]:
+    # built on first use: it costs more than importing the module
+    return TypeAdapter(HistoryRecord)
 
 
 def new_record(
@@ -127,7 +131,7 @@ class HistoryLog:
 
     def _read(self, index: int, item: object) -> HistoryRecord:
         try:
-            return _RECORD.validate_python(item)
+            return _adapter().validate_python(item)
         except ValidationError as error:
             raise SavedStateError(self._key, f"item {index} of entry {HISTORY!r} is no record: {error}") from error
 

@@ -8,6 +8,7 @@ ended        its result has not been given to the model yet
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, Literal, NotRequired, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -35,7 +36,11 @@ class JobRecord(TypedDict):
 Records = Mapping[str, Mapping[str, object]]
 """The records as plain JSON, by id, in the order of their beginning."""
 
-_RECORD = TypeAdapter(JobRecord)
+
+@cache
+def _adapter() -> TypeAdapter[JobRecord]:
+    # built on first use: it costs more than importing the module
+    return TypeAdapter(JobRecord)
 
 
 def _dump(records: Records) -> object:
@@ -52,14 +57,14 @@ def _read(data: object) -> Records:
 def record_of(data: object) -> JobRecord:
     """The record that this plain JSON holds; `InvalidInputError` if it is none."""
     try:
-        return _RECORD.validate_python(data)
+        return _adapter().validate_python(data)
     except ValidationError as error:
         raise InvalidInputError(f"This is no record of background work: {error}") from error
 
 
 def dump_record(record: JobRecord) -> Mapping[str, object]:
     """The record as plain JSON."""
-    return cast("Mapping[str, object]", _RECORD.dump_python(record, mode="json"))
+    return cast("Mapping[str, object]", _adapter().dump_python(record, mode="json"))
 
 
 RECORDS: Final[Part[Records]] = Part(PART_NAME, 1, {}, dump=_dump, read=_read)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import NamedTuple, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
@@ -52,7 +53,10 @@ class JournalItem(TypedDict):
     parts: NotRequired[dict[str, dict[str, object] | None]]
 
 
-_ITEMS = TypeAdapter(list[JournalItem])
+@cache
+def _adapter() -> TypeAdapter[list[JournalItem]]:
+    # built on first use: it costs more than importing the module
+    return TypeAdapter(list[JournalItem])
 
 
 class SettledParts(NamedTuple):
@@ -227,7 +231,7 @@ class EffectJournal:
 
 def dump_items(items: Sequence[JournalItem]) -> list[object]:
     """The items as plain JSON."""
-    return list(_ITEMS.dump_python([*items], mode="json"))
+    return list(_adapter().dump_python([*items], mode="json"))
 
 
 def read_journal(
@@ -235,7 +239,7 @@ def read_journal(
 ) -> EffectJournal:
     """The journal that the session holds, of the calls that are open; `SavedStateError` if an item is none."""
     try:
-        read = _ITEMS.validate_python(list(items), context=files)
+        read = _adapter().validate_python(list(items), context=files)
     except ValidationError as error:
         raise SavedStateError(key, f"entry {JOURNAL!r} is not a journal of tool calls: {error}") from error
     effects: dict[str, Effect] = {}

@@ -15,11 +15,12 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from agentscope_rx.lazy import pattern
 from agentscope_rx.models.accumulate import parse_arguments
 
 # possessive quantifiers: a text that begins to match and fails is not scanned again from each position
-_FENCE = re.compile(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*+```|\Z)", re.DOTALL)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
+_FENCE = pattern(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*+```|\Z)", re.DOTALL)
+_TOKEN = pattern(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
 
 MAX_CANDIDATES = 1000
 """The largest number of parts of a text that look like a JSON object."""
@@ -64,7 +65,7 @@ def _different(candidates: list[str]) -> list[Mapping[str, object]]:
 
 def _fenced(text: str) -> Iterator[str]:
     """The content of fences that looks like a JSON object; an unclosed fence ends with the text."""
-    for match in _FENCE.finditer(text):
+    for match in _FENCE().finditer(text):
         inner = match[1].strip()
         if inner.startswith("{"):
             yield inner
@@ -81,7 +82,7 @@ def _braced(text: str) -> Iterator[str]:
 
 def _end(text: str, start: int) -> int:
     depth = 0
-    for token in _TOKEN.finditer(text, start):
+    for token in _TOKEN().finditer(text, start):
         depth += {"{": 1, "}": -1}.get(token[0], 0)
         if depth == 0:
             return token.end()

@@ -6,13 +6,13 @@ costs one look-up per message. The script table `_SCRIPTS` is fitted to real tok
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Protocol, runtime_checkable
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.lazy import pattern
 from agentscope_rx.messages import (
     ContentBlock,
     FramesSource,
@@ -29,10 +29,10 @@ from agentscope_rx.models.tokens.costs import Costs
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.media import MediaBlock
 
-_ASCII = re.compile(r"[A-Z]?[a-z]{1,9}|[A-Z]{1,3}|[0-9]{1,2}|[!-/:-@\[-`{-~]{1,3}|\n[ \t]*| {2,}")
+_ASCII = pattern(r"[A-Z]?[a-z]{1,9}|[A-Z]{1,3}|[0-9]{1,2}|[!-/:-@\[-`{-~]{1,3}|\n[ \t]*| {2,}")
 
 _SCRIPTS = tuple(
-    (re.compile(f"[{characters}]+"), weight)
+    (pattern(f"[{characters}]+"), weight)
     for characters, weight in (
         (r"\u2e80-\u2fff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff", 0.85),  # Han
         (r"\u3000-\u30ff\uff00-\uffef", 0.9),  # kana and wide marks
@@ -144,9 +144,9 @@ def estimated_tokens(text: str) -> int:
     """The approximate number of tokens of the text; 0 only for the empty text."""
     if not text:
         return 0
-    count: float = len(_ASCII.findall(text))
+    count: float = len(_ASCII().findall(text))
     if not text.isascii():
-        count += sum(weight * sum(map(len, script.findall(text))) for script, weight in _SCRIPTS)
+        count += sum(weight * sum(map(len, script().findall(text))) for script, weight in _SCRIPTS)
     return max(1, ceil(count))
 
 

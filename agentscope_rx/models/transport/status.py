@@ -22,6 +22,7 @@ from agentscope_rx.errors import (
     RateLimitError,
     ServerError,
 )
+from agentscope_rx.lazy import pattern
 from agentscope_rx.messages.frozen import encodable
 from agentscope_rx.models.retryable import TRANSIENT, retry_after
 from agentscope_rx.models.wire.json_size import load_json, shown_json
@@ -33,7 +34,7 @@ _NAME_SHOWN = 200
 _UPSTREAM_SHOWN = 500
 
 _TRANSIENT = TRANSIENT | {409}
-_OVERFLOW = re.compile(
+_OVERFLOW = pattern(
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length|context window"
     r"|context length|available context size|too many tokens|prompt is too long|input is too long"
     r"|reduce the length|range of input length|exceed context limit|input token count|too_many_prompt_tokens"
@@ -46,38 +47,38 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 # llama.cpp and Ollama, with status 500
-_LOCAL = re.compile(
+_LOCAL = pattern(
     r"exceeds the available context size|context size has been exceeded|input length exceeds", re.IGNORECASE
 )
 # a request above the tokens of a whole minute: to wait does not help
-_LARGE = re.compile(r"request too large", re.IGNORECASE)
+_LARGE = pattern(r"request too large", re.IGNORECASE)
 # in the code, or in the message for a vendor without codes (DeepSeek)
-_FILTERED = re.compile(
+_FILTERED = pattern(
     r"content_?filter|content_?policy_?violation|data_?inspection|ResponsibleAIPolicyViolation|moderation_blocked"
     r"|Content Exists Risk",
     re.IGNORECASE,
 )
 # MiniMax responds with status 200 and its own numbers
 _NUMBERED = {1002: 429, 1004: 401, 1008: 402, 1026: 400, 1027: 400, 1039: 429, 1042: 400, 2013: 400, 2049: 401}
-_SPENT = re.compile(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
+_SPENT = pattern(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
 # Google sends 400 instead of 401
-_WRONG_KEY = re.compile(r"api.?key (not valid|expired)", re.IGNORECASE)
-_STATUS_IN_TEXT = re.compile(r"<([45]\d\d)>")
+_WRONG_KEY = pattern(r"api.?key (not valid|expired)", re.IGNORECASE)
+_STATUS_IN_TEXT = pattern(r"<([45]\d\d)>")
 _STATUS_OF = (
-    (re.compile(r"rate.?limit|too.?many.?requests|quota|throttl|429", re.IGNORECASE), 429),
-    (re.compile(r"overload|unavailable|capacity|insufficient_system_resource", re.IGNORECASE), 503),
-    (re.compile(r"invalid.?api.?key|authenticat|unauthorized", re.IGNORECASE), 401),
-    (re.compile(r"permission|forbidden|access.?denied|arrear", re.IGNORECASE), 403),
-    (re.compile(r"not.?(found|exist)", re.IGNORECASE), 404),
+    (pattern(r"rate.?limit|too.?many.?requests|quota|throttl|429", re.IGNORECASE), 429),
+    (pattern(r"overload|unavailable|capacity|insufficient_system_resource", re.IGNORECASE), 503),
+    (pattern(r"invalid.?api.?key|authenticat|unauthorized", re.IGNORECASE), 401),
+    (pattern(r"permission|forbidden|access.?denied|arrear", re.IGNORECASE), 403),
+    (pattern(r"not.?(found|exist)", re.IGNORECASE), 404),
     (
-        re.compile(
+        pattern(
             r"invalid|bad.?request|too_large|context_length|content_filter|inspection|unsupported|tool_use_failed",
             re.IGNORECASE,
         ),
         400,
     ),
 )
-_SECONDS = re.compile(r"\d+(\.\d+)?s")
+_SECONDS = pattern(r"\d+(\.\d+)?s")
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
 
 
@@ -145,7 +146,7 @@ def error_details(answer: object) -> ErrorDetails | None:
         # Google's `code` is the status, and its `status` the code
         code = _first(fields, "status") or code
     # DashScope's messages begin with the status of the upstream server: "<400> InternalError.Algo..."
-    prefix = _STATUS_IN_TEXT.match(message)
+    prefix = _STATUS_IN_TEXT().match(message)
     status = _status(fields) or _status(outer) or (int(prefix[1]) if prefix else None)
     number = fields.get("status_code") if fields is not outer else None
     if isinstance(number, int) and number >= 1000:
@@ -184,7 +185,7 @@ def _details(fields: JsonMap) -> tuple[float | None, str]:
     quotas: list[str] = []
     for detail in _maps(fields.get("details")):
         value = detail.get("retryDelay")
-        if isinstance(value, str) and _SECONDS.fullmatch(value):
+        if isinstance(value, str) and _SECONDS().fullmatch(value):
             delay = float(value[:-1])
         quotas += [id for each in _maps(detail.get("violations")) if isinstance(id := each.get("quotaId"), str)]
     return delay, " ".join(quotas)
@@ -212,9 +213,9 @@ def _error(text: str, status: int, details: ErrorDetails, body: str, headers: Ma
 def _kind(status: int, details: ErrorDetails) -> type[ModelHTTPError]:
     if _is_overflow(status, f"{details.code} {details.text}"):
         return ContextOverflowError
-    if status in (400, 403, 422) and _FILTERED.search(f"{details.code} {details.message}"):
+    if status in (400, 403, 422) and _FILTERED().search(f"{details.code} {details.message}"):
         return PromptFilterError
-    if status == 400 and _WRONG_KEY.search(details.message):
+    if status == 400 and _WRONG_KEY().search(details.message):
         return AuthenticationError
     exact: dict[int, type[ModelHTTPError]] = {
         401: AuthenticationError,
@@ -234,7 +235,7 @@ def _kind(status: int, details: ErrorDetails) -> type[ModelHTTPError]:
 def _is_overflow(status: int, text: str) -> bool:
     """True if a shorter request may succeed, and the same one never does."""
     sign = {400: _OVERFLOW, 422: _OVERFLOW, 429: _LARGE, 500: _LOCAL}.get(status)
-    return status == 413 or (sign is not None and sign.search(text) is not None)
+    return status == 413 or (sign is not None and sign().search(text) is not None)
 
 
 def _retryable(error: ModelHTTPError, details: ErrorDetails, headers: Mapping[str, str]) -> bool:
@@ -249,7 +250,7 @@ def _retryable(error: ModelHTTPError, details: ErrorDetails, headers: Mapping[st
             # Google's message mentions billing for each of its quotas
             return True
         # an empty account stays empty; the upstream error is about the account of the gateway
-        return not _SPENT.search(f"{details.code} {details.message}")
+        return not _SPENT().search(f"{details.code} {details.message}")
     if error.status == 501 or isinstance(error, ContextOverflowError):
         return False
     return error.retryable or error.status in _TRANSIENT
@@ -285,10 +286,10 @@ def _status(fields: Mapping[str, object]) -> int | None:
 
 def _guess(details: ErrorDetails) -> int:
     """The most likely status of an error without one; 500 if there is no indication."""
-    for pattern, status in _STATUS_OF:
-        if details.code and pattern.search(details.code):
+    for sign, status in _STATUS_OF:
+        if details.code and sign().search(details.code):
             return status
-    return 400 if _OVERFLOW.search(f"{details.code} {details.message}") else 500
+    return 400 if _OVERFLOW().search(f"{details.code} {details.message}") else 500
 
 
 def _json(body: str) -> object:

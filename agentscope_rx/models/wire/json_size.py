@@ -10,6 +10,7 @@ import json
 import re
 from typing import cast
 
+from agentscope_rx.lazy import pattern
 from agentscope_rx.messages.frozen import MAX_DEPTH
 
 MAX_VALUES = 1_000_000
@@ -65,7 +66,7 @@ def shown_json(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_TOKEN = pattern(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 """A string or a bracket. A string that is not closed extends to the end, so that the search stays linear."""
 
 
@@ -73,7 +74,7 @@ def _cut_at(levels: int, text: str) -> str:
     """The JSON text, with null in place of values nested deeper."""
     kept: list[str] = []
     level = start = 0
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN().finditer(text):
         if token[0] in "{[":
             if level == levels:
                 kept += [text[start : token.start()], "null"]

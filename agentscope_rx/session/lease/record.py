@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Literal, cast
 
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
@@ -91,10 +92,13 @@ class LeaseRecord:
 
     def to_json(self) -> object:
         """The value of the entry."""
-        return _RECORD.dump_python(self, mode="json")
+        return _adapter().dump_python(self, mode="json")
 
 
-_RECORD = TypeAdapter(LeaseRecord)
+@cache
+def _adapter() -> TypeAdapter[LeaseRecord]:
+    # built on first use: it costs more than importing the module
+    return TypeAdapter(LeaseRecord)
 
 
 def _iso(time: datetime) -> str:
@@ -112,7 +116,7 @@ def read_lease(key: str, values: Mapping[str, object]) -> LeaseRecord | None:
             key, f"entry {LEASE!r} has version {version}, and this release reads {VERSION}. Update agentscope-rx."
         )
     try:
-        return _RECORD.validate_python(value)
+        return _adapter().validate_python(value)
     except ValidationError as error:
         raise SavedStateError(
             key, f"entry {LEASE!r} is not a lease; remove it if no process continues the conversation: {error}"

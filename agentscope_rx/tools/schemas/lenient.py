@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -159,11 +160,12 @@ _TYPES: Mapping[type, str] = {
     type(None): "null",
     list: "array",
 }
-_READERS: Mapping[str, TypeAdapter[int] | TypeAdapter[float] | TypeAdapter[bool]] = {
-    "integer": TypeAdapter(int),
-    "number": TypeAdapter(float),
-    "boolean": TypeAdapter(bool),
-}
+
+
+@cache
+def _readers() -> Mapping[str, TypeAdapter[int] | TypeAdapter[float] | TypeAdapter[bool]]:
+    # built on first use: the first one of a process takes as long as ten modules, because pydantic looks for plugins
+    return {"integer": TypeAdapter(int), "number": TypeAdapter(float), "boolean": TypeAdapter(bool)}
 
 
 def loosened(value: object, schema: Schema, steps: Steps | None = None) -> object:
@@ -282,7 +284,7 @@ def _read(value: object, kinds: Kinds) -> object:
     if kinds is None:
         return value
     if type(value) is str and "string" not in kinds:
-        for kind, reader in _READERS.items():
+        for kind, reader in _readers().items():
             if kind in kinds and not (kind == "number" and _is_infinite(value)):
                 try:
                     return reader.validate_python(value)
