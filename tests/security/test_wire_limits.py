@@ -211,7 +211,7 @@ def test_the_body_of_an_error_is_read_to_its_limit(serve: Any) -> None:
 
 
 def test_a_slow_error_body_does_not_hide_the_error(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentscope_rx.models.transport.http.ERROR_BODY_SECONDS", 0.05)
+    monkeypatch.setattr("agentscope_rx.models.transport.exchange.ERROR_BODY_SECONDS", 0.05)
 
     async def answer(reply: Any) -> None:
         reply.whole(429, b"slow", **{"content-length": "99999", "retry-after": "3"})

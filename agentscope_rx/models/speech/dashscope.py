@@ -18,7 +18,6 @@ from agentscope_rx.models.dashscope.endpoint import endpoint_of, request_headers
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.speech.tts_model import TTSModel
 from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.transport.fetch import fetched
 from agentscope_rx.models.transport.status import answered_error
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
@@ -125,6 +124,8 @@ class DashScopeTTSModel(TTSModel):
                 "The answer is an address, not audio. Use DashScopeTTSModel(fetch=True) to download from it, or "
                 "stream=True for audio in the answer."
             )
+        from agentscope_rx.models.transport.fetch import fetched
+
         # without the key: the address is signed, and of another server
         audio_file = await fetched(url, self._transport.config, accept="audio/*")
         return AudioBlock(Base64Source.of(audio_file, "audio/wav"))

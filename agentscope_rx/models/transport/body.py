@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncGenerator, Iterator
-
-import httpx
+from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import AnswerTooLargeError, ProtocolError
 from agentscope_rx.models.transport.config import HttpConfig
+
+if TYPE_CHECKING:
+    import httpx
 
 ENCODINGS = "gzip, deflate"
 """The Accept-Encoding header of requests."""
@@ -89,6 +91,8 @@ class _Decompressor:
             piece = self._zlib.decompress(data, PIECE)
         except zlib.error as error:
             if not self._raw or self._begun:
+                import httpx
+
                 raise httpx.DecodingError(str(error)) from error
             self._raw = False
             self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)

@@ -18,14 +18,15 @@ marked `cut`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
-from typing import NamedTuple
-
-import httpx
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentscope_rx.errors import AnswerTooLargeError, ProtocolError
 from agentscope_rx.models.transport.body import read_chunks, read_rest
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.status import BODY_SHOWN
+
+if TYPE_CHECKING:
+    import httpx
 
 _BOM = b"\xef\xbb\xbf"
 _DEFAULT = HttpConfig()
