@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from agentscope_rx.agent import (
     Agent,
     BackgroundHook,
-    ConversationPool,
     GracefulShutdown,
     Price,
     ReActAgent,
@@ -30,7 +29,6 @@ from agentscope_rx.agent import (
     StructuredOutput,
     UsageLimits,
 )
-from agentscope_rx.agent.user import UserAgent
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import (
     AgentScopeError,
@@ -63,7 +61,6 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
-from agentscope_rx.planning import PlanMode, PlanNotebook, TodoList
 from agentscope_rx.reactive import Flow
 from agentscope_rx.session import Checkpoint, InMemorySession, JsonSession, Session, open_session
 from agentscope_rx.tools import (
@@ -75,6 +72,8 @@ from agentscope_rx.tools import (
 )
 
 if TYPE_CHECKING:
+    from agentscope_rx.agent import ConversationPool
+    from agentscope_rx.agent.user import UserAgent
     from agentscope_rx.knowledge import KnowledgeBase
     from agentscope_rx.long_term_memory import SqliteLongTermMemory
     from agentscope_rx.pipeline import (
@@ -93,16 +92,22 @@ if TYPE_CHECKING:
         map_agent,
         sequential_pipeline,
     )
+    from agentscope_rx.planning import PlanMode, PlanNotebook, TodoList
     from agentscope_rx.session import SqliteSession
 
     __version__: str
 
-# sqlite3 would take part of the time that the library takes to import
+# few programs need these, and together they would take as long to import as the rest
 _LAZY = {
+    "ConversationPool": "agentscope_rx.agent",
     "KnowledgeBase": "agentscope_rx.knowledge",
     "MsgHub": "agentscope_rx.pipeline",
+    "PlanMode": "agentscope_rx.planning",
+    "PlanNotebook": "agentscope_rx.planning",
     "SqliteLongTermMemory": "agentscope_rx.long_term_memory",
     "SqliteSession": "agentscope_rx.session",
+    "TodoList": "agentscope_rx.planning",
+    "UserAgent": "agentscope_rx.agent.user",
     **dict.fromkeys(
         [
             "ConditionalPipeline",
@@ -208,3 +213,7 @@ def __getattr__(name: str) -> object:
 
         return version("agentscope-rx")
     return import_lazily(__name__, _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

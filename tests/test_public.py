@@ -31,10 +31,13 @@ GROUPED = {"agentscope_rx.reactive"}
 
 LAZY = [
     "agentscope_rx",
+    "agentscope_rx.agent",
+    "agentscope_rx.hooks",
     "agentscope_rx.knowledge",
     "agentscope_rx.long_term_memory",
     "agentscope_rx.memory",
     "agentscope_rx.session",
+    "agentscope_rx.tools",
 ]
 """Packages with names that are imported when they are first used."""
 

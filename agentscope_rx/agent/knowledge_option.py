@@ -15,18 +15,26 @@ wasted on a question that stands alone. For this and other options of the hook, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.hooks import Hook
-from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeHook, KnowledgeMode, check_mode
-from agentscope_rx.knowledge.citing.retriever import bases_of
-from agentscope_rx.knowledge.knowledge import Knowledge
 
-KnowledgeOption = Knowledge | Sequence[Knowledge]
+if TYPE_CHECKING:
+    # most agents have no knowledge, and to import all of it takes time
+    from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeMode
+    from agentscope_rx.knowledge.knowledge import Knowledge
+
+    KnowledgeOption: TypeAlias = Knowledge | Sequence[Knowledge]
 
 
 def with_knowledge(hooks: Iterable[Hook], knowledge: KnowledgeOption | None, mode: KnowledgeMode) -> Iterable[Hook]:
     """The hooks, and the one for this knowledge in this mode; the hooks as they are without one."""
+    if knowledge is None and mode == "generic":
+        return hooks
+    from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeHook, check_mode
+    from agentscope_rx.knowledge.citing.retriever import bases_of
+
     check_mode("knowledge_mode", mode)
     if knowledge is None:
         if mode not in ("generic", "none"):

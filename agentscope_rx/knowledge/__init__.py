@@ -193,3 +193,7 @@ leave_out_missing(
 
 def __getattr__(name: str) -> object:
     return import_lazily(__name__, _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -39,3 +39,7 @@ leave_out_missing(__all__, {"SqlMemory": "sqlalchemy"})
 
 def __getattr__(name: str) -> object:
     return import_lazily(__name__, _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from agentscope_rx.lazy import import_lazily
 from agentscope_rx.models.capabilities import Capabilities
 from agentscope_rx.models.chat_model import ChatModel
-from agentscope_rx.models.openai.model import OpenAIChatModel
 from agentscope_rx.models.options import (
     MODEL_DEFAULTS,
     TOOL_DEFAULTS,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from agentscope_rx.models.gemini.model import GeminiChatModel
     from agentscope_rx.models.ollama.model import OllamaChatModel
     from agentscope_rx.models.openai.history import messages_from_openai
+    from agentscope_rx.models.openai.model import OpenAIChatModel
     from agentscope_rx.models.openai.responses.model import OpenAIResponsesModel
     from agentscope_rx.models.registry import ModelRegistry, get_model, register_provider
     from agentscope_rx.models.wrappers import (
@@ -48,6 +48,7 @@ _LAZY = {
     "RateLimitedModel": "agentscope_rx.models.wrappers",
     "ModelRegistry": "agentscope_rx.models.registry",
     "OllamaChatModel": "agentscope_rx.models.ollama.model",
+    "OpenAIChatModel": "agentscope_rx.models.openai.model",
     "OpenAIResponsesModel": "agentscope_rx.models.openai.responses.model",
     "MultiAgentModel": "agentscope_rx.models.wrappers.multi_agent",
     "get_model": "agentscope_rx.models.registry",
@@ -95,3 +96,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     return import_lazily(__name__, _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -89,3 +89,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # (the others are here already)
     return import_lazily(__name__, dict.fromkeys(__all__, "agentscope_rx.testing.kits"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

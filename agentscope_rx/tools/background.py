@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 
 from agentscope_rx.errors import ToolDefinitionError
 
@@ -24,14 +24,6 @@ BACKGROUND: Final = "background"
 
 After = float | None | Callable[[Mapping[str, Any]], float | None]
 """The seconds that a call has in the foreground: 0 is none, None is no bound; or a function of its arguments."""
-
-
-class Asked(BaseModel):
-    """The argument by which a model asks for it."""
-
-    run_in_background: bool = Field(
-        False, description="True: go on in the background. You get a handle at once, and the result later as a message."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +56,7 @@ class Background:
 
     def by_argument(self, tool: str) -> Background:
         """The same with the model's choice in `after`, for the tool that has the argument."""
+        from agentscope_rx.tools.background_argument import Asked
 
         def after(arguments: Mapping[str, object]) -> float | None:
             try:

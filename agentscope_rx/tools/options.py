@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.argument_wrappers import ExtendedTool, OverriddenTool, PresetMode, PresetTool
-from agentscope_rx.tools.background import Asked, Background, BackgroundOption, background_of
+from agentscope_rx.tools.background import Background, BackgroundOption, background_of
 from agentscope_rx.tools.base import (
     MAX_FOREIGN_NAME,
     Approval,
@@ -295,4 +295,8 @@ def _wrapped(tool: Tool, options: RegisterOptions, *, asked: bool) -> Tool:
         tool = OverriddenTool(tool, parameters)
     if extend is not None:
         tool = ExtendedTool(tool, extend)
-    return ExtendedTool(tool, Asked) if asked else tool
+    if asked:
+        from agentscope_rx.tools.background_argument import Asked
+
+        tool = ExtendedTool(tool, Asked)
+    return tool

@@ -75,3 +75,7 @@ def __getattr__(name: str) -> object:
         if error.name is None or not error.name.startswith("opentelemetry"):
             raise
         raise MissingExtraError("opentelemetry", "otel") from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agentscope_rx.agent.background.policy import MAX_JOBS, BackgroundPolicy, Wait, policy_of
-from agentscope_rx.agent.background.tools import background_tools
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
@@ -52,7 +51,7 @@ class BackgroundHook(Hook):
         with_tools: bool = True,
     ) -> None:
         self.policy: BackgroundPolicy = policy_of(after, tools, wait, max_jobs)
-        self._tools = background_tools() if with_tools else ()
+        self._tools = _tools() if with_tools else ()
 
     def added_to(self, agent: object) -> None:
         """`ConfigurationError` if `tools` names an exclusive tool, whose calls stay in the foreground."""
@@ -69,3 +68,10 @@ class BackgroundHook(Hook):
 
     def tools(self) -> tuple[Tool, ...]:
         return self._tools
+
+
+def _tools() -> tuple[Tool, ...]:
+    # few agents work in the background, and to define the tools takes time
+    from agentscope_rx.agent.background.tools import background_tools
+
+    return background_tools()

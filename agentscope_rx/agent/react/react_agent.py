@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentscope_rx.agent.input import check_kind
-from agentscope_rx.agent.knowledge_option import KnowledgeOption, with_knowledge
+from agentscope_rx.agent.knowledge_option import with_knowledge
 from agentscope_rx.agent.lifecycle import in_its_turn
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import LongTermMemoryMode, with_long_term_memory
@@ -45,18 +45,21 @@ from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.hooks.compaction import Compaction
-from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeMode
 from agentscope_rx.long_term_memory import LongTermMemory
 from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.planning import PlanMode, PlanNotebook
 from agentscope_rx.reactive import Flow, concat, defer, empty, just, tail
 from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 from agentscope_rx.tools import Tool, Toolkit
 from agentscope_rx.tools.base import InDoubt
 from agentscope_rx.tools.meta_tool import META_TOOL
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.knowledge_option import KnowledgeOption
+    from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeMode
+    from agentscope_rx.planning import PlanMode, PlanNotebook
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
@@ -217,6 +220,8 @@ class ReActAgent(ActingAgent):
     @property
     def plan_notebook(self) -> PlanNotebook | None:
         """The notebook among the hooks, if there is one."""
+        from agentscope_rx.planning import PlanNotebook
+
         return hook_of(self.hooks.all, PlanNotebook)
 
     def enter_plan_mode(self, *, memory: Memory | None = None) -> bool:

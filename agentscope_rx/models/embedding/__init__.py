@@ -46,3 +46,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     return import_lazily(__name__, _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
