@@ -23,7 +23,7 @@ from agentscope_rx.agent import GracefulShutdown
 from agentscope_rx.agent.user.lines import Lines
 from agentscope_rx.errors import AgentBusyError, ConfigurationError
 from agentscope_rx.messages import ToolUseBlock
-from agentscope_rx.models.transport.http import HttpRequest, Transport
+from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.wrappers import CircuitBreaker
 from agentscope_rx.reactive import ENGINE_WORKERS, WORKERS, WorkerPool, on_worker
 from agentscope_rx.reactive.kernel.forking import new_lock

@@ -2,7 +2,8 @@
 
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.framing import ServerEvent
-from agentscope_rx.models.transport.http import Framing, HttpRequest, Transport
+from agentscope_rx.models.transport.http import Framing, Transport
+from agentscope_rx.models.transport.request import HttpRequest
 from agentscope_rx.models.transport.status import http_error
 
 __all__ = ["Framing", "HttpConfig", "HttpRequest", "ServerEvent", "Transport", "http_error"]

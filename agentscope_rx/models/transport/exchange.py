@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import httpx
 
@@ -21,14 +21,11 @@ from agentscope_rx.models.transport.client import (
     too_many,
 )
 from agentscope_rx.models.transport.config import HttpConfig
-from agentscope_rx.models.transport.http import user_agent
+from agentscope_rx.models.transport.request import HttpRequest, OnHeaders, hiding, secrets_of, user_agent
 from agentscope_rx.models.transport.status import http_error
 from agentscope_rx.models.wire.base_url import sendable, shown_url
 from agentscope_rx.reactive.kernel.runtime import runtime
 from agentscope_rx.trace_context import TRACE_CONTEXT
-
-if TYPE_CHECKING:
-    from agentscope_rx.models.transport.http import HttpRequest, OnHeaders, Transport
 
 ERROR_BODY_SECONDS = 10.0
 """The deadline for the body of an error status."""
@@ -38,13 +35,13 @@ class Opening(Protocol):
     """The type of `opened`."""
 
     def __call__(
-        self, transport: Transport, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
+        self, config: HttpConfig, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
     ) -> AbstractAsyncContextManager[httpx.Response]: ...
 
 
 @asynccontextmanager
 async def opened(
-    transport: Transport, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
+    config: HttpConfig, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
 ) -> AsyncGenerator[httpx.Response]:
     """The response to a request, closed on exit; errors of httpx in the block are translated."""
     headers = {
@@ -54,8 +51,8 @@ async def opened(
         "user-agent": user_agent(),
         **sendable(request.headers),
     }
-    with transport.hiding(request), _translated(request.url):
-        client = await _client(transport.config)
+    with hiding(request, config), _translated(request.url):
+        client = await _client(config)
         url = httpx.URL(request.url)
         if TRACE_CONTEXT.here is not None:
             headers = {**TRACE_CONTEXT.here.outgoing(url.host), **headers}
@@ -65,7 +62,7 @@ async def opened(
                     if on_headers is not None:
                         on_headers(response.headers)
                     if not response.is_success:
-                        raise await _refused(transport, response, request)
+                        raise await _refused(config, response, request)
                     yield response
                     return
                 if redirects == MAX_REDIRECTS:
@@ -85,14 +82,14 @@ async def _client(config: HttpConfig) -> httpx.AsyncClient:
     )
 
 
-async def _refused(transport: Transport, response: httpx.Response, request: HttpRequest) -> ModelHTTPError:
+async def _refused(config: HttpConfig, response: httpx.Response, request: HttpRequest) -> ModelHTTPError:
     """The error for an error status. A body that breaks off or is late is left out: the status matters more."""
     body = b""
     with suppress(TimeoutError, httpx.HTTPError, ModelError):
         async with asyncio.timeout(ERROR_BODY_SECONDS):
-            body = await read_error(response, transport.config)
+            body = await read_error(response, config)
     # before the body is cut: half a key would not be found
-    text = transport._secrets(request).hide(body.decode("utf-8-sig", "replace"))
+    text = secrets_of(request, config).hide(body.decode("utf-8-sig", "replace"))
     return http_error(response.status_code, text, response.headers)
 
 

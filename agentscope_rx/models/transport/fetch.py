@@ -18,7 +18,8 @@ import httpx
 
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ProtocolError
 from agentscope_rx.models.transport.client import tls_context
-from agentscope_rx.models.transport.http import HttpConfig, user_agent
+from agentscope_rx.models.transport.config import HttpConfig
+from agentscope_rx.models.transport.request import user_agent
 from agentscope_rx.models.transport.status import BODY_SHOWN, http_error
 from agentscope_rx.models.wire.json_size import load_json
 

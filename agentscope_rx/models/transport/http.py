@@ -14,21 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, aclosing
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from agentscope_rx.errors import ModelError, ProtocolError
-from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.models.transport.body import read_chunks, read_document
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.framing import ServerEvent, read_events, read_lines
-from agentscope_rx.models.transport.secrets import Secrets
+from agentscope_rx.models.transport.request import HttpRequest, OnHeaders, hiding, user_agent
 from agentscope_rx.models.transport.status import BODY_SHOWN
-from agentscope_rx.models.wire.base_url import shown_url
 from agentscope_rx.models.wire.json_size import load_json
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, from_async_iterable, from_callable, on_worker
 
@@ -40,9 +36,6 @@ if TYPE_CHECKING:
 Framing = Literal["sse", "ndjson"]
 """The format of a stream: server-sent events, or lines of JSON."""
 
-OnHeaders = Callable[[Mapping[str, str]], object]
-"""Called with the headers of a response."""
-
 _FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], AsyncGenerator[ServerEvent]]]] = {
     "sse": ("text/event-stream, application/json", read_events),
     "ndjson": ("application/x-ndjson, application/json", read_lines),
@@ -53,21 +46,6 @@ DRAIN_BYTES = 64 * 1024
 """The limits for reading the rest of a body after its last event, so that the connection can be reused."""
 
 _EXCHANGE = "agentscope_rx.models.transport.exchange"
-
-
-@quick_init
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """One POST of a JSON body, or a GET."""
-
-    url: str
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    method: Literal["POST", "GET"] = "POST"
-
-    def __repr__(self) -> str:
-        # without the body, which is a conversation, and the query, which may hold a key
-        return f"HttpRequest({self.method} {shown_url(self.url)}, {len(self.body)} bytes)"
 
 
 class Transport:
@@ -113,7 +91,7 @@ class Transport:
         accept, read = _FRAMINGS[framing]
         opened = await _opening()
         async with (
-            opened(self, request, accept, on_headers) as response,
+            opened(self.config, request, accept, on_headers) as response,
             aclosing(read(response, self.config)) as events,
         ):
             async for event in events:
@@ -125,43 +103,26 @@ class Transport:
     async def chunks(self, request: HttpRequest, *, accept: str) -> AsyncGenerator[bytes]:
         """The bytes of a binary answer as they arrive; the caller closes it. Errors as `stream`."""
         opened = await _opening()
-        async with opened(self, request, accept) as response, aclosing(read_chunks(response, self.config)) as chunks:
+        async with (
+            opened(self.config, request, accept) as response,
+            aclosing(read_chunks(response, self.config)) as chunks,
+        ):
             async for chunk in chunks:
                 yield chunk
 
     async def answer(self, request: HttpRequest, *, on_headers: OnHeaders | None = None) -> object:
         """The coroutine behind `request`; `on_headers` as in `events`."""
         opened = await _opening()
-        async with opened(self, request, "application/json", on_headers) as response:
+        async with opened(self.config, request, "application/json", on_headers) as response:
             body = (await read_document(response, self.config)).decode("utf-8-sig", "replace")
             try:
                 return load_json(body)
             except (ValueError, RecursionError) as error:
                 raise ProtocolError(f"The answer is not JSON: {error}", body=body[:BODY_SHOWN]) from error
 
-    @contextmanager
-    def hiding(self, request: HttpRequest) -> Generator[None]:
+    def hiding(self, request: HttpRequest) -> AbstractContextManager[None]:
         """Removes the request's keys and passwords from errors raised in the block."""
-        try:
-            yield
-        except Exception as error:
-            self._secrets(request).hide_in(error)
-            raise
-
-    def _secrets(self, request: HttpRequest) -> Secrets:
-        return Secrets(request.url, request.headers, self.config.proxy)
-
-
-@cache
-def user_agent() -> str:
-    """The User-Agent header."""
-    # here, because it brings a parser of mails, which takes as long to import as ten modules
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"agentscope-rx/{version('agentscope-rx')}"
-    except PackageNotFoundError:
-        return "agentscope-rx"
+        return hiding(request, self.config)
 
 
 async def _opening() -> Opening:
