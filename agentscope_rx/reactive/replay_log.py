@@ -19,6 +19,8 @@ to one loop's thread.
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -34,7 +36,7 @@ from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription, raisable
-from agentscope_rx.reactive.log_readers import LogReader, Reader
+from agentscope_rx.reactive.log_readers import LogFollower, LogReader, Reader
 
 T = TypeVar("T")
 
@@ -64,13 +66,19 @@ class ReplayLog(Generic[T]):
     __slots__ = (
         "_bytes",
         "_capacity",
+        "_counts",
         "_error",
         "_error_read",
+        "_handed",
+        "_limit",
+        "_line",
+        "_live",
         "_max_bytes",
         "_overshoot",
         "_paused",
         "_readers",
         "_size_of",
+        "_slowest",
         "_subscription",
         "_traceback",
         "demand",
@@ -79,8 +87,11 @@ class ReplayLog(Generic[T]):
         "ended",
         "first",
         "on_readers",
+        "pushed",
         "scope",
+        "stalled",
         "values",
+        "waiting",
         "where",
     )
 
@@ -90,8 +101,10 @@ class ReplayLog(Generic[T]):
         *,
         size_of: Callable[[T], int] | None = None,
         max_bytes: int | None = None,
+        pushed: Callable[[T], object] | None = None,
         where: str = "a run",
     ) -> None:
+        """Subscriptions get `pushed(value)`, made once for all; without it the value."""
         # first, as `__del__` reads them
         self.where: str = where
         """What the log is of, for a report of an error that no reader has had."""
@@ -102,10 +115,19 @@ class ReplayLog(Generic[T]):
         self._capacity = capacity
         self._size_of = None if max_bytes is None else size_of
         self._max_bytes = max_bytes
+        self._limit = math.inf if max_bytes is None else max_bytes
         self._bytes = 0
         self._overshoot = Overshoot()
         # replaced, not changed: it is iterated while readers come and leave, and on other threads
         self._readers: tuple[Reader, ...] = ()
+        # those that have once caught up, live or stalled, with what takes their values; and a copy to be iterated
+        self._live: dict[LogFollower[T], Callable[[object], object]] = {}
+        self._line: tuple[tuple[LogFollower[T], Callable[[object], object]], ...] | None = ()
+        # how many readers that are not live have each position, and the smallest of these
+        self._counts: dict[int, int] = {}
+        self._slowest = 0
+        # the live ones have all values before this one
+        self._handed = 0
         self._paused = False
         self._traceback: TracebackType | None = None
         self._subscription: Subscription[T] | None = None
@@ -118,6 +140,12 @@ class ReplayLog(Generic[T]):
         self.end: int = 0
         self.dropped: T | None = None
         """The latest value that was dropped."""
+        self.waiting: list[asyncio.Future[None]] = []
+        """Set at the next value, or at the end."""
+        self.stalled: int = 0
+        """The number of followers that take no values."""
+        self.pushed: Callable[[T], object] | None = pushed
+        """Makes of a value what subscriptions get."""
         self.ended: OneShotEvent = OneShotEvent()
         self.on_readers: Callable[[int], object] | None = None
         """Called with the number of readers when one has come or left."""
@@ -158,6 +186,7 @@ class ReplayLog(Generic[T]):
         if not self.first <= reader.position <= self.end:
             raise LookupError(f"The log holds values {self.first} to {self.end - 1}, not {reader.position}.")
         self._readers = (*self._readers, reader)
+        self.count(reader.position)
         if self.on_readers is not None:
             self.on_readers(len(self._readers))
 
@@ -201,7 +230,7 @@ class ReplayLog(Generic[T]):
             kept=len(self.values),
             capacity=self._capacity,
             readers=len(self._readers),
-            behind=self.end - self._slowest(),
+            behind=self.end - self._needed(),
             withheld=not self.demand.ready,
             bytes=self._bytes,
             max_bytes=self._max_bytes,
@@ -215,41 +244,79 @@ class ReplayLog(Generic[T]):
     # --- between the source and the readers ---------------------------------------------------------------------
 
     def leave(self, reader: Reader) -> None:
-        """Remove a reader."""
+        """Remove a reader, which is not live."""
         if reader in self._readers:
-            self._readers = tuple(each for each in self._readers if each is not reader)
+            at = self._readers.index(reader)
+            self._readers = self._readers[:at] + self._readers[at + 1 :]
+            if self._live.pop(reader, None) is not None:  # pyright: ignore[reportArgumentType, reportCallIssue]
+                self._line = None
+            self._discount(reader.position)
             self.settle()
             if self.on_readers is not None:
                 self.on_readers(len(self._readers))
 
+    def count(self, position: int) -> None:
+        """A reader that is not live is at this position."""
+        if not self._counts or position < self._slowest:
+            self._slowest = position
+        self._counts[position] = self._counts.get(position, 0) + 1
+
+    def moved(self, position: int) -> None:
+        """A reader has read the value of this number; it is not live."""
+        counts = self._counts
+        counts[position + 1] = counts.get(position + 1, 0) + 1
+        left = counts[position] - 1
+        if left:
+            counts[position] = left
+            return
+        del counts[position]
+        if position == self._slowest:
+            # nobody is before the one that has moved
+            self._slowest = position + 1
+            if not self.demand.ready or len(self.values) > self._capacity or self._bytes > self._limit:
+                self.settle()
+
+    def caught_up(self, follower: LogFollower[T]) -> None:
+        """A follower has all values: hand it the new ones."""
+        self._discount(follower.position)
+        if follower not in self._live:
+            self._live[follower] = follower.push
+            self._line = None
+
     def settle(self) -> None:
         """Drop the values that no reader needs, then withhold or resume demand."""
-        slowest = end = self.end
-        stalled = self._paused
-        for reader in self._readers:
-            slowest = min(slowest, reader.position)
-            stalled = stalled or reader.stalled
-        most = self._max_bytes
-        if len(self.values) > self._capacity or (most is not None and self._bytes > most):
-            self._drop(slowest)
-        behind = end - slowest
+        needed = self._needed()
+        if len(self.values) > self._capacity or self._bytes > self._limit:
+            self._drop(needed)
         # values that were read have been dropped by now, if they are too large
-        large = most is not None and self._bytes > most
-        if self.ended.fired or not (stalled or large or behind > self._capacity // 2):
+        held_up = self._bytes > self._limit or self._paused or self.stalled > 0
+        behind = self.end - needed
+        if self.ended.fired or not (held_up or behind > self._capacity // 2):
             if not self.demand.ready:
                 self.demand.resume()
-        elif stalled or large or behind >= self._capacity:
+        elif held_up or behind >= self._capacity:
             self.demand.withhold()
 
-    def _drop(self, slowest: int) -> None:
-        most = self._max_bytes
-        while self.first < slowest and (len(self.values) > self._capacity or (most is not None and self._bytes > most)):
+    def _discount(self, position: int) -> None:
+        self._counts[position] -= 1
+        if not self._counts[position]:
+            del self._counts[position]
+            if position == self._slowest and self._counts:
+                self._slowest = min(self._counts)
+
+    def _needed(self) -> int:
+        """The number of the first value that a reader has yet to read."""
+        return min(self._slowest, self._handed) if self._counts else self._handed
+
+    def _drop(self, needed: int) -> None:
+        while self.first < needed and (len(self.values) > self._capacity or self._bytes > self._limit):
             self.dropped = self.values.popleft()
             self.first += 1
             if self._size_of is not None:
                 self._bytes -= self._size_of(self.dropped)
         # counted now: what could be dropped at once has exceeded no bound
-        items, size = len(self.values) - self._capacity, 0 if most is None else self._bytes - most
+        items = len(self.values) - self._capacity
+        size = 0 if self._max_bytes is None else self._bytes - self._max_bytes
         if items > self._overshoot.items or size > self._overshoot.bytes:
             self._overshoot = Overshoot(max(self._overshoot.items, items), max(self._overshoot.bytes, size))
 
@@ -261,21 +328,48 @@ class ReplayLog(Generic[T]):
         # each reader that raises it adds its frames, with all that they refer to
         return self._error.with_traceback(self._traceback)
 
-    def _slowest(self) -> int:
-        return min((reader.position for reader in self._readers), default=self.end)
-
     def _next(self, value: T) -> None:
         self.values.append(value)
-        self.end += 1
-        large = False
-        if self._size_of is not None and self._max_bytes is not None:
+        number = self.end
+        self.end = number + 1
+        if self._size_of is not None:
             self._bytes += self._size_of(value)
-            large = self._bytes > self._max_bytes
-        for reader in self._readers:
-            reader.wake()
-        # last: subscriptions have read the value by now. (One that stalls settles by itself.)
-        if large or len(self.values) >= self._capacity or not self.demand.ready:
+        if self.waiting:
+            self._wake()
+        if number > self._handed:
+            # a callback has added it: its turn comes when all have the one before
+            return
+        self._hand_over(number, value)
+        while self._handed < self.end:
+            self._hand_over(self._handed, self.values[self._handed - self.first])
+        if self.ended.fired:
+            self._end_readers()
+
+    def _hand_over(self, number: int, value: T) -> None:
+        """Hand a value to the live readers. One that has caught up meanwhile has it, and perhaps later ones, too."""
+        after = number + 1
+        line = self._line
+        if line is None:
+            line = self._line = tuple(self._live.items())
+        if line:
+            item: object = value if self.pushed is None else self.pushed(value)
+            for follower, push in line:
+                if follower.due == number:
+                    follower.due = after
+                    try:
+                        push(item)
+                    except BaseException as error:
+                        follower.fail(error)
+        self._handed = after
+        # last: subscriptions have read the value by now
+        if len(self.values) >= self._capacity or not self.demand.ready or self._bytes > self._limit:
             self.settle()
+
+    def _wake(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
         self._error = raisable(error)
@@ -291,6 +385,12 @@ class ReplayLog(Generic[T]):
         self._traceback = None if self._error is None else self._error.__traceback__
         self.ended.fire()
         self.settle()
+        # else a callback has ended the log: `_next` goes on when all have its value
+        if self._handed == self.end:
+            self._end_readers()
+
+    def _end_readers(self) -> None:
+        self._wake()
         for reader in self._readers:
             reader.wake()
 

@@ -20,7 +20,7 @@ def followed(log: ReplayLog[int], start: int = 0) -> Flow[int]:
     """The values of the log from this place on."""
 
     def connect(sink: Any, scope: Any) -> None:
-        follower: LogFollower[int, int] = LogFollower(log, start, int, sink, scope)
+        follower: LogFollower[int] = LogFollower(log, start, sink, scope)
         sink.on_subscribe(follower)
         log.join(follower)
         follower.begin()
@@ -171,7 +171,7 @@ def test_a_sink_that_raises_ends_its_own_subscription() -> None:
     async def main() -> None:
         log: ReplayLog[int] = ReplayLog(8)
         sink: Any = Raising()
-        broken: LogFollower[int, int] = LogFollower(log, 0, int, sink, log.scope)
+        broken: LogFollower[int] = LogFollower(log, 0, sink, log.scope)
         log.join(broken)
         broken.begin()
         seen: list[int] = []

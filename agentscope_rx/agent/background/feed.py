@@ -22,7 +22,7 @@ from agentscope_rx.events.background_event import JobState
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.reactive import Flow, Scope, flat_map_iterable, transform_type
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Relay, Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.log_readers import LogFollower
 from agentscope_rx.tools import ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 
@@ -145,7 +145,7 @@ class _Side(OperatorSink):
         self.disposed = False
         self._parent = parent
         self._job = job
-        self.follower: LogFollower[ToolEvent, _Numbered] | None = None
+        self.follower: LogFollower[ToolEvent] | None = None
         self.view: _View | None = None
 
     def on_next(self, event: Event) -> None:
@@ -178,9 +178,8 @@ def _feed(job: Job, run: ShowingRun, side: _Side) -> Flow[Event]:
 
     def follow(sink: Sink[_Numbered], scope: Scope) -> None:
         start = max(min(job.held, default=job.shown_to), job.log.first)
-        follower = side.follower = LogFollower(
-            job.log, start, lambda item: (follower.position - 1, item), _Quiet(sink), scope
-        )
+        numbering = _Numbering(sink)
+        follower = side.follower = numbering.follower = LogFollower(job.log, start, numbering, scope)
         sink.on_subscribe(follower)
         if not follower.disposed:
             job.log.join(follower)
@@ -200,15 +199,24 @@ def _feed(job: Job, run: ShowingRun, side: _Side) -> Flow[Event]:
 _Numbered = tuple[int, ToolEvent]
 
 
-class _Quiet(Relay[_Numbered]):
-    """Completes where the job has failed: its error is its result."""
+class _Numbering(OperatorSink):
+    """Gives each item its number. It completes where the job has failed: its error is its result."""
 
-    __slots__ = ()
+    __slots__ = ("_sink", "follower")
 
-    def on_subscribe(self, upstream: Upstream, /) -> None:
-        self._sink.on_subscribe(upstream)
+    def __init__(self, sink: Sink[_Numbered]) -> None:
+        super().__init__()
+        self._sink = sink
+        self.follower: LogFollower[ToolEvent] | None = None
+
+    def on_next(self, item: ToolEvent) -> None:
+        assert self.follower is not None
+        self._sink.on_next((self.follower.position - 1, item))
 
     def on_error(self, error: Exception) -> None:
+        self._sink.on_completed()
+
+    def on_completed(self) -> None:
         self._sink.on_completed()
 
 

@@ -213,7 +213,7 @@ class Job:
             self.log.ended.listen(mail.dispose)
 
         def follow(sink: Sink[str], scope: Scope) -> None:
-            follower = LogFollower(mail, mail.first, str, sink, scope)
+            follower = LogFollower(mail, mail.first, sink, scope)
             sink.on_subscribe(follower)
             if not follower.disposed:
                 mail.join(follower)

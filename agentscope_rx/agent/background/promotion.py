@@ -44,10 +44,6 @@ def in_background(
     return Flow(connect)
 
 
-def _same(item: ToolEvent) -> ToolEvent:
-    return item
-
-
 class _Foreground(OperatorSink):
     __slots__ = ("_after", "_always", "_follower", "_promote", "_scope", "_sink", "_timer", "job")
 
@@ -69,7 +65,7 @@ class _Foreground(OperatorSink):
         self._promote = promote
         self._always = always
         self._timer: asyncio.TimerHandle | None = None
-        self._follower: LogFollower[ToolEvent, ToolEvent] = LogFollower(job.log, 0, _same, self, scope)
+        self._follower: LogFollower[ToolEvent] = LogFollower(job.log, 0, self, scope)
 
     def start(self, items: Flow[ToolEvent]) -> None:
         follower, log = self._follower, self.job.log

@@ -49,8 +49,6 @@ KEPT_EVENTS = 10_000
 MAX_LOG_BYTES = 16 * 1024 * 1024
 """The size of the events that are kept of a run."""
 
-_event: Callable[[LoggedEvent], Event] = attrgetter("event")
-
 
 class HandleState(StrEnum):
     """The state of a shared run.
@@ -174,7 +172,9 @@ class RunHandle:
         self._recorder = EventRecorder(record)
         self._final: RunStats | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._log: ReplayLog[LoggedEvent] = ReplayLog(capacity, size_of=attrgetter("size"), max_bytes=max_bytes)
+        self._log: ReplayLog[LoggedEvent] = ReplayLog(
+            capacity, size_of=attrgetter("size"), max_bytes=max_bytes, pushed=attrgetter("event")
+        )
         self._start = Start(agent, id, self._log.scope.loop)
         self._log.scope.context.run(STARTED.set, self._start)
         self.gone: OneShotEvent = OneShotEvent()
@@ -436,7 +436,7 @@ class RunHandle:
             failed: Flow[Event] = next_turn(throw(error))
             attach(failed, sink, scope)
             return
-        follower = LogFollower(self._log, position, _event, sink, scope)
+        follower = LogFollower(self._log, position, sink, scope)
         sink.on_subscribe(follower)
         if not follower.disposed:
             self._log.join(follower)

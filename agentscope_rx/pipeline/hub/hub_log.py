@@ -128,12 +128,8 @@ class HubLog:
             attach(on_loop(Flow(self._follow), log.scope.loop), sink, scope)
 
     def _follow(self, sink: Sink[HubEvent], scope: Scope) -> None:
-        follower = LogFollower(self._log, self._log.first, _itself, sink, scope)
+        follower = LogFollower(self._log, self._log.first, sink, scope)
         sink.on_subscribe(follower)
         if not follower.disposed:
             self._log.join(follower)
             follower.begin()
-
-
-def _itself(event: HubEvent) -> HubEvent:
-    return event
