@@ -143,20 +143,20 @@ class Channel(Generic[T]):
         "_buffering",
         "_bytes",
         "_capacity",
-        "_delivered",
         "_dropped",
         "_ended",
         "_error",
-        "_items",
         "_merged",
         "_most",
         "_received",
         "_resumes_at",
         "_subscription",
-        "_waiter",
         "_withholds_at",
         "demand",
+        "items",
+        "plain",
         "scope",
+        "waiter",
     )
 
     def __init__(self, buffering: Buffering[T] | None = None) -> None:
@@ -164,16 +164,20 @@ class Channel(Generic[T]):
         self._capacity = buffering.capacity
         self._withholds_at = buffering.withholds_at
         self._resumes_at = buffering.resumes_at
-        self._items: deque[T] = deque()
+        self.items: deque[T] = deque()
+        """What waits for the consumer."""
+        self.plain: bool = buffering.max_bytes is None
+        """True if nothing is to be counted when an item is taken while demand is ready."""
         self._ended = False
         self._error: BaseException | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._received = self._delivered = self._dropped = self._merged = self._most = 0
+        self.waiter: asyncio.Future[None] | None = None
+        """Set while the consumer waits for an item."""
+        self._received = self._dropped = self._merged = self._most = 0
         self._bytes: ByteCounts[T] | None = None
         if buffering.max_bytes is not None and buffering.size_of is not None:
             self._bytes = ByteCounts(buffering.max_bytes, buffering.size_of)
         self.scope: Scope = Scope.here()
-        self.demand: Demand = Demand(self.scope.loop, self._items.__len__)
+        self.demand: Demand = Demand(self.scope.loop, self.items.__len__)
         self.scope.demand = self.demand
         self._subscription: Subscription[T] | None = None
 
@@ -187,27 +191,26 @@ class Channel(Generic[T]):
 
     async def pull(self) -> T:
         """The next item; `StopAsyncIteration` at the end, or the source's error. Cancelling it loses no item."""
-        if self._waiter is not None:
+        if self.waiter is not None:
             raise RuntimeError("A flow's iterator was asked for a second item before it had returned the first.")
-        while not self._items:
+        while not self.items:
             if self._ended:
                 error, self._error = self._error, None
                 if error is not None:
                     raise error
                 raise StopAsyncIteration
-            self._waiter = self.scope.loop.create_future()
+            self.waiter = self.scope.loop.create_future()
             try:
-                await self._waiter
+                await self.waiter
             finally:
-                self._waiter = None
-        item = self._items.popleft()
-        self._delivered += 1
+                self.waiter = None
+        item = self.items.popleft()
         counts = self._bytes
         if counts is not None:
             counts.deliver()
         if (
             not self.demand.ready
-            and len(self._items) <= self._resumes_at
+            and len(self.items) <= self._resumes_at
             and (counts is None or counts.waiting <= counts.max_bytes // 2)
         ):
             self.demand.resume()
@@ -229,8 +232,8 @@ class Channel(Generic[T]):
             self.scope.call_from_thread(self._release)
 
     def _release(self) -> None:
-        self._dropped += len(self._items)
-        self._items.clear()
+        self._dropped += len(self.items)
+        self.items.clear()
         if self._bytes is not None:
             self._bytes.drop_all()
         # a source that outlives the run (a shielded write) must not wait for demand that will never come
@@ -242,10 +245,10 @@ class Channel(Generic[T]):
         counts = self._bytes
         over = max(0, self._most - self._capacity)
         statistics = ChannelStatistics(
-            waiting=len(self._items),
+            waiting=len(self.items),
             capacity=self._capacity,
             received=self._received,
-            delivered=self._delivered,
+            delivered=self._received - self._dropped - self._merged - len(self.items),
             dropped=self._dropped,
             merged=self._merged,
             withheld=not self.demand.ready,
@@ -264,14 +267,14 @@ class Channel(Generic[T]):
 
     def _next(self, item: T) -> None:
         self._received += 1
-        items = self._items
+        items = self.items
         if self._withholds_at is None and len(items) >= self._capacity and not self._made_room():
             return
         items.append(item)
         if self._withholds_at is not None and len(items) >= self._withholds_at:
             self._most = max(self._most, len(items))
             self.demand.withhold()
-        waiter = self._waiter
+        waiter = self.waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
@@ -309,21 +312,21 @@ class Channel(Generic[T]):
 
     def _merged_with_last(self, item: T) -> T | None:
         coalesce = self._buffering.coalesce
-        return None if coalesce is None or not self._items else coalesce(self._items[-1], item)
+        return None if coalesce is None or not self.items else coalesce(self.items[-1], item)
 
     def _replace_last(self, merged: T) -> None:
         # a consumer that waits was woken by the item that this one joins
-        self._items[-1] = merged
+        self.items[-1] = merged
         self._received += 1
         self._merged += 1
 
     def _made_room(self, size: int = 0) -> bool:
         """Apply the policy until the new item has a place; False if it is dropped."""
         counts = self._bytes
-        while len(self._items) >= self._capacity or not (counts is None or counts.fits(size)):
+        while len(self.items) >= self._capacity or not (counts is None or counts.fits(size)):
             self._dropped += 1
             if self._buffering.overflow is Overflow.DROP_OLDEST:
-                self._items.popleft()
+                self.items.popleft()
                 if counts is not None:
                     counts.drop()
                 continue
@@ -352,5 +355,5 @@ class Channel(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)

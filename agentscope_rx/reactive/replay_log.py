@@ -339,31 +339,31 @@ class ReplayLog(Generic[T]):
         if number > self._handed:
             # a callback has added it: its turn comes when all have the one before
             return
-        self._hand_over(number, value)
-        while self._handed < self.end:
-            self._hand_over(self._handed, self.values[self._handed - self.first])
+        while True:
+            after = number + 1
+            line = self._line
+            if line is None:
+                line = self._line = tuple(self._live.items())
+            if line:
+                item: object = value if self.pushed is None else self.pushed(value)
+                for follower, push in line:
+                    # else it has left, is stalled, or has caught up meanwhile with more than this
+                    if follower.due == number:
+                        follower.due = after
+                        try:
+                            push(item)
+                        except BaseException as error:
+                            follower.fail(error)
+            self._handed = after
+            # last: subscriptions have read the value by now
+            if len(self.values) >= self._capacity or not self.demand.ready or self._bytes > self._limit:
+                self.settle()
+            number = self._handed
+            if number == self.end:
+                break
+            value = self.values[number - self.first]
         if self.ended.fired:
             self._end_readers()
-
-    def _hand_over(self, number: int, value: T) -> None:
-        """Hand a value to the live readers. One that has caught up meanwhile has it, and perhaps later ones, too."""
-        after = number + 1
-        line = self._line
-        if line is None:
-            line = self._line = tuple(self._live.items())
-        if line:
-            item: object = value if self.pushed is None else self.pushed(value)
-            for follower, push in line:
-                if follower.due == number:
-                    follower.due = after
-                    try:
-                        push(item)
-                    except BaseException as error:
-                        follower.fail(error)
-        self._handed = after
-        # last: subscriptions have read the value by now
-        if len(self.values) >= self._capacity or not self.demand.ready or self._bytes > self._limit:
-            self.settle()
 
     def _wake(self) -> None:
         waiting, self.waiting = self.waiting, []

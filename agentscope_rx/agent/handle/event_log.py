@@ -81,11 +81,11 @@ class EventRecorder:
     `record` makes the entry of an event. `begun` fires at the first one.
     """
 
-    __slots__ = ("_record", "_source", "begun", "error_emitted", "first", "last", "reply")
+    __slots__ = ("begun", "error_emitted", "first", "last", "record", "reply", "source")
 
     def __init__(self, record: Callable[[Event], LoggedEvent]) -> None:
-        self._record = record
-        self._source: EventSource | None = None
+        self.record: Callable[[Event], LoggedEvent] = record
+        self.source: EventSource | None = None
         self.error_emitted: bool = False
         self.first: LoggedEvent | None = None
         self.last: LoggedEvent | None = None
@@ -98,22 +98,8 @@ class EventRecorder:
         Signals: logged events, and completion; the error of the run, after an `error` event unless it is the first.
         Cancels: the run.
         """
-        recording: Flow[LoggedEvent] = OperatorFlow(partial(_Recording, self._add), events)
+        recording: Flow[LoggedEvent] = OperatorFlow(partial(_Recording, self), events)
         return recording.pipe(catch(self._fail))
-
-    def _add(self, event: Event) -> LoggedEvent:
-        """The entry of the next event."""
-        self.last = logged = self._record(event)
-        if len(event.source.path) < 2:
-            # depth 0, without the call of a property
-            self._source = logged.event.source
-            self.error_emitted = type(event) is ErrorEvent
-            if type(event) is PostCallEvent:
-                self.reply = event.message
-        if self.first is None:
-            self.first = logged
-            self.begun.fire()
-        return logged
 
     def _fail(self, error: Exception) -> Flow[LoggedEvent]:
         if self.error_emitted:
@@ -126,7 +112,7 @@ class EventRecorder:
             return ()
         self.error_emitted = True
         # the last event may be a sub-agent's; the error is the outermost run's
-        return (LoggedEvent.of_error(error, self._source or self.last.event.source, self.last.seq + 1),)
+        return (LoggedEvent.of_error(error, self.source or self.last.event.source, self.last.seq + 1),)
 
 
 def _no_event(item: object) -> InvalidInputError:
@@ -137,16 +123,26 @@ def _no_event(item: object) -> InvalidInputError:
 
 
 class _Recording(OperatorSink):
-    __slots__ = ("_add", "_sink")
+    __slots__ = ("_recorder", "_sink")
 
-    def __init__(self, add: Callable[[Event], LoggedEvent], sink: Sink[LoggedEvent], scope: Scope) -> None:
+    def __init__(self, recorder: EventRecorder, sink: Sink[LoggedEvent], scope: Scope) -> None:
         super().__init__()
-        self._add = add
+        self._recorder = recorder
         self._sink = sink
 
     def on_next(self, event: Event) -> None:
+        recorder = self._recorder
         try:
-            logged = self._add(event)
+            recorder.last = logged = recorder.record(event)
+            if len(event.source.path) < 2:
+                # depth 0, without the call of a property
+                recorder.source = logged.event.source
+                recorder.error_emitted = type(event) is ErrorEvent
+                if type(event) is PostCallEvent:
+                    recorder.reply = event.message
+            if recorder.first is None:
+                recorder.first = logged
+                recorder.begun.fire()
         except Exception as error:
             failure = error if isinstance(event, Event) else _no_event(event)  # pyright: ignore[reportUnnecessaryIsInstance]
         else:

@@ -61,16 +61,20 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
 
     async def __anext__(self) -> T:
         """The next value. After an exception the run has ended or is disposed."""
-        if self._channel is None:
+        channel = self._channel
+        if channel is None:
             source, self._source = self._source, None
             if source is None:
                 raise StopAsyncIteration
-            self._channel = Channel(self._buffering)
-            self._channel.open(source)
+            self._channel = channel = Channel(self._buffering)
+            channel.open(source)
         try:
-            return await self._channel.pull()
+            if channel.items and channel.plain and channel.demand.ready and channel.waiter is None:
+                # what `pull` would do, without a coroutine of its own for what is there already
+                return channel.items.popleft()
+            return await channel.pull()
         except BaseException:
-            self._channel.dispose()
+            channel.dispose()
             raise
 
     async def aclose(self) -> None:
