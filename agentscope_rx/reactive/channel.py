@@ -149,12 +149,12 @@ class Channel(Generic[T]):
         "_merged",
         "_most",
         "_received",
-        "_resumes_at",
         "_subscription",
         "_withholds_at",
         "demand",
         "items",
         "plain",
+        "resumes_at",
         "scope",
         "waiter",
     )
@@ -163,11 +163,12 @@ class Channel(Generic[T]):
         self._buffering = buffering = buffering or Buffering()
         self._capacity = buffering.capacity
         self._withholds_at = buffering.withholds_at
-        self._resumes_at = buffering.resumes_at
+        self.resumes_at: int = buffering.resumes_at
+        """The number of items with which demand, if withheld, is resumed."""
         self.items: deque[T] = deque()
         """What waits for the consumer."""
         self.plain: bool = buffering.max_bytes is None
-        """True if nothing is to be counted when an item is taken while demand is ready."""
+        """True if no bytes are to be counted when an item is taken."""
         self._ended = False
         self._error: BaseException | None = None
         self.waiter: asyncio.Future[None] | None = None
@@ -210,7 +211,7 @@ class Channel(Generic[T]):
             counts.deliver()
         if (
             not self.demand.ready
-            and len(self.items) <= self._resumes_at
+            and len(self.items) <= self.resumes_at
             and (counts is None or counts.waiting <= counts.max_bytes // 2)
         ):
             self.demand.resume()

@@ -34,6 +34,7 @@ from agentscope_rx.reactive import (
 )
 from agentscope_rx.reactive.kernel import runtime as runtimes
 from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError
+from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.testing import collect_dropped
 from agentscope_rx.testing.virtual_time import virtual_loop
 from tests.reactive.recorder import Recorder, turns
@@ -320,5 +321,30 @@ def test_the_librarys_loop_ends_its_runs_at_exit() -> None:
 
 def test_a_run_that_is_freed_after_its_loop_ended_is_no_error() -> None:
     """The collector may call back on another thread, when the runtime has forgotten its runs already."""
-    runtime: Any = runtimes.Runtime()
-    runtime._forget(ref(runtime))
+
+    class Run:
+        def cut_off(self, error: Exception) -> InFlight:
+            return InFlight()
+
+    async def main() -> None:
+        runtime: Any = runtimes.Runtime()
+        for forget in (runtime._cut_off, runtime.after_fork):
+            old, new = Run(), Run()
+            runtime.watch(old)
+            forget()
+            assert not runtime._live
+            runtime.watch(new)
+            freed = threading.Thread(target=lambda runs=[old]: runs.clear())
+            del old
+            freed.start()
+            freed.join()
+            assert list(runtime._live) == [ref(new)]
+            del new
+            assert not runtime._live
+
+    unraisable: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", unraisable.append)
+        asyncio.run(main())
+        gc.collect()
+    assert not unraisable

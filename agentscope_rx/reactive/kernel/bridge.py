@@ -69,9 +69,15 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             self._channel = channel = Channel(self._buffering)
             channel.open(source)
         try:
-            if channel.items and channel.plain and channel.demand.ready and channel.waiter is None:
+            items = channel.items
+            if (
+                items
+                and channel.plain
+                and channel.waiter is None
+                and (channel.demand.ready or len(items) > channel.resumes_at + 1)
+            ):
                 # what `pull` would do, without a coroutine of its own for what is there already
-                return channel.items.popleft()
+                return items.popleft()
             return await channel.pull()
         except BaseException:
             channel.dispose()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from weakref import WeakSet
+from weakref import ref
 
 
 class Demand:
@@ -26,7 +26,7 @@ class Demand:
         self._waiters: list[Callable[[], object]] = []
         self._waived = False
         # each is held by its own subscription
-        self._followers: WeakSet[Demand] | None = None
+        self._followers: dict[ref[Demand], None] | None = None
 
     @property
     def depth(self) -> int:
@@ -41,8 +41,9 @@ class Demand:
 
     def _add_follower(self, follower: Demand) -> None:
         if self._followers is None:
-            self._followers = WeakSet()
-        self._followers.add(follower)
+            self._followers = {}
+        # one that is freed is taken out, without a call in Python
+        self._followers[ref(follower, self._followers.pop)] = None
         if not self.ready:
             follower.withhold()
 
@@ -56,7 +57,7 @@ class Demand:
         if self.ready and not self._waived:
             self.ready = False
             self._since = self._loop.time()
-            for follower in tuple(self._followers or ()):
+            for follower in self._each_follower():
                 follower.withhold()
 
     def resume(self) -> None:
@@ -67,8 +68,11 @@ class Demand:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
                 waiter()
-            for follower in tuple(self._followers or ()):
+            for follower in self._each_follower():
                 follower.resume()
+
+    def _each_follower(self) -> list[Demand]:
+        return [each for known in tuple(self._followers or ()) if (each := known()) is not None]
 
     def withheld(self) -> float:
         """Seconds, up to now, during which demand was withheld."""

@@ -51,11 +51,12 @@ class InFlight:
         """Held by calls on threads until they have returned, also if they are abandoned."""
         self.abandoned: AbandonedCalls | None = None if parent is None else parent.abandoned
         """Counts the abandoned calls on threads."""
-        self._waiting: list[Callable[[], object]] = []
         self.deadlines: Deadlines | None = None
-        """The deadlines of the run, on the outermost count (see `Scope.deadline`)."""
+        """The deadlines of the run, on the outermost count (see `Deadline`)."""
         self.to_begin: int = 0
         """Counts, on the outermost count, the tasks of sources that have not begun yet."""
+        # made when something waits: most scopes have nothing that does
+        self._waiting: list[Callable[[], object]] | None = None
         self.subscribing: bool = False
         """Set on the outermost count until `subscribe` has returned to the subscriber."""
         self.on_abort: Callable[[BaseException], object] | None = None
@@ -81,7 +82,7 @@ class InFlight:
         while work is not None:
             work.count -= 1
             if work.count == 0:
-                if work._waiting:
+                if work._waiting is not None:
                     work._call()
                 if work.deadlines is not None:
                     work.deadlines.stop()
@@ -91,11 +92,13 @@ class InFlight:
         """Call when nothing is under way, at once if so; returns a function that cancels that."""
         if self.count == 0:
             call()
+        elif self._waiting is None:
+            self._waiting = [call]
         else:
             self._waiting.append(call)
 
         def forget() -> None:
-            if call in self._waiting:
+            if self._waiting is not None and call in self._waiting:
                 self._waiting.remove(call)
 
         return forget
@@ -110,8 +113,8 @@ class InFlight:
             forget()
 
     def _call(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
+        waiting, self._waiting = self._waiting, None
+        for call in waiting or ():
             try:
                 call()
             except Exception as error:

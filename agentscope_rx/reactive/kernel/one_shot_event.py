@@ -13,7 +13,8 @@ class OneShotEvent:
 
     def __init__(self) -> None:
         self.fired = False
-        self._listeners: list[Callable[[], object]] = []
+        # made with the first listener
+        self._listeners: list[Callable[[], object]] | None = None
 
     def fire(self, later: Callable[[Callable[[], None]], object] | None = None) -> None:
         """Set `fired` and call the listeners; further calls do nothing.
@@ -32,11 +33,13 @@ class OneShotEvent:
         """Call `listener` when the event fires; returns a function that removes it."""
         if self.fired:
             listener()
+        elif self._listeners is None:
+            self._listeners = [listener]
         else:
             self._listeners.append(listener)
 
         def forget() -> None:
-            if listener in self._listeners:
+            if self._listeners is not None and listener in self._listeners:
                 self._listeners.remove(listener)
 
         return forget
@@ -56,6 +59,6 @@ class OneShotEvent:
             forget()
 
     def _call(self) -> None:
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
+        listeners, self._listeners = self._listeners, None
+        for listener in listeners or ():
             listener()

@@ -74,7 +74,8 @@ class Runtime:
         self._live: dict[ref[LiveRun], None] = {}
         # by identity
         self._kept: dict[int, object] = {}
-        self._forget: Callable[[ref[LiveRun]], object] = _forget_in(self._live)
+        # a method of the dictionary: a run that is freed is taken out without a call in Python
+        self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
         call_after_fork(self)
 
     @property
@@ -87,7 +88,7 @@ class Runtime:
         keep_inherited(*self._resources.values(), *self._closers, *self._kept.values())
         self._resources.clear()
         self._closers.clear()
-        self._live.clear()
+        self._forget_runs()
         self._kept.clear()
 
     def keep(self, run: object) -> None:
@@ -155,8 +156,13 @@ class Runtime:
     def _cut_off(self) -> list[InFlight]:
         error = SourceCancelledError("The event loop shut down before the run had ended.")
         runs = [run for each in list(self._live) if (run := each()) is not None]
-        self._live.clear()
+        self._forget_runs()
         return [run.cut_off(error) for run in runs]
+
+    def _forget_runs(self) -> None:
+        # another dictionary: runs that are freed later, perhaps by the collector on another thread, leave the old one
+        self._live = {}
+        self._forget = self._live.pop
 
     async def close(self) -> None:
         """Close all resources in reverse order."""
@@ -178,11 +184,6 @@ def cancelled_alone(error: Exception) -> bool:
     if not isinstance(error, SourceCancelledError) or isinstance(error, RunAbortedError) or runtime().over:
         return False
     return not all(task.cancelling() for task in asyncio.all_tasks())
-
-
-def _forget_in(live: dict[ref[LiveRun], None]) -> Callable[[ref[LiveRun]], object]:
-    # the collector may free a run on another thread after `live` was cleared; without a reference to the runtime
-    return lambda run: live.pop(run, None)
 
 
 _KEY = "_agentscope_rx_runtime"
