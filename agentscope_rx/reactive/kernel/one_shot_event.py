@@ -38,15 +38,11 @@ class OneShotEvent:
         else:
             self._listeners.append(listener)
 
-        def forget() -> None:
-            if self._listeners is not None and listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return forget
+        return lambda: self.forget(listener)
 
     def forget(self, listener: Callable[[], object]) -> None:
         """Remove a listener, if it is there."""
-        if listener in self._listeners:
+        if self._listeners is not None and listener in self._listeners:
             self._listeners.remove(listener)
 
     async def wait(self) -> None:
