@@ -264,7 +264,7 @@ def _slow_tools(who: str, count: int, *, blocking: bool) -> Callable[[], Awaitab
         return lambda: bare.slow_tools(count, blocking=blocking)
     from benchmarks import engine, models
 
-    return lambda: engine.slow_agent(models.batch(count, "nap_blocking" if blocking else "nap"), count).call("go")
+    return lambda: engine.slow_agent(models.batch(count, "nap_blocking" if blocking else "nap")).call("go")
 
 
 def _tools(who: str, count: int, *, limited: bool = False) -> Callable[[], Awaitable[object]]:

@@ -57,10 +57,9 @@ def agent(generate: Callable[[], AsyncIterator[ChatResponse]], rounds: int = 10)
     return ReActAgent("bench", GeneratorModel(generate), tools=[step], max_iters=rounds)
 
 
-def slow_agent(generate: Callable[[], AsyncIterator[ChatResponse]], at_once: int) -> ReActAgent:
-    """An agent whose tools take 50 ms, with the limit of a round lifted."""
-    kit = Toolkit([nap, nap_blocking], max_concurrency=at_once)
-    return ReActAgent("bench", GeneratorModel(generate), toolkit=kit)
+def slow_agent(generate: Callable[[], AsyncIterator[ChatResponse]]) -> ReActAgent:
+    """An agent whose tools take 50 ms, with the limits that a toolkit has by default."""
+    return ReActAgent("bench", GeneratorModel(generate), tools=[nap, nap_blocking])
 
 
 async def tools(count: int, *, limited: bool = False) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agentscope_rx.tools.mcp import McpClient, McpServer
     from agentscope_rx.tools.mcp.registration import Registration
 
-MAX_CONCURRENCY = 16
+MAX_CONCURRENCY = 64
 MAX_KEPT = 64
 """Lists of schemas that are kept until the tools change, one for each set of active groups."""
 
@@ -59,7 +59,7 @@ class Toolkit:
 
     | argument | default | effect |
     |---|---|---|
-    | `max_concurrency` | 16 | calls of one round at once; `parallel=False` means 1 |
+    | `max_concurrency` | 64 | calls of one round at once; `parallel=False` means 1 |
     | `max_concurrency_total` | None | calls of all rounds and runs at once, copies and overlays included |
     | `execution_config` | 5 minutes, one attempt | deadlines and retries; a tool's and the agent's come first |
     | `executor` | None | runs blocking functions that have none |

@@ -260,6 +260,22 @@ def test_law_results_in_call_order_and_at_most_n_at_once(count: int, limit: int,
     assert sorted(began) == [str(i) for i in range(count)]
 
 
+def test_by_default_a_round_runs_64_calls_at_once():
+    async def main() -> Gate:
+        gate = Gate()
+        calls = [use("work", str(i), n=i) for i in range(66)]
+        running = all_of(Toolkit([gate.work]).call_all(calls)).as_task()
+        await settle()
+        assert len(gate.started) == 64
+        for i in range(66):
+            gate.open.setdefault(i, asyncio.Event()).set()
+        await running
+        return gate
+
+    gate = asyncio.run(main())
+    assert gate.most == 64 and len(gate.started) == 66
+
+
 def test_progress_does_not_wait_for_its_turn():
     async def main() -> list[str]:
         gate = Gate()
