@@ -43,12 +43,12 @@ class ToolGroup:
 class ToolGroups:
     """The groups of one toolkit, their members, and which of them are active."""
 
-    __slots__ = ("_created", "_groups", "_members", "active", "changes")
+    __slots__ = ("_created", "_groups", "active", "changes", "members")
 
     def __init__(self) -> None:
         self._groups: dict[str, ToolGroup] = {}
         # tool name -> its groups; a tool without a group has no entry
-        self._members: dict[str, tuple[str, ...]] = {}
+        self.members: dict[str, tuple[str, ...]] = {}
         # the groups that were created here, and not in what this is a copy of
         self._created: dict[str, ToolGroup] = {}
         # in the order of the groups' creation, so that equal sets are equal tuples
@@ -59,13 +59,13 @@ class ToolGroups:
     def copy(self) -> ToolGroups:
         """Independent groups with the same content."""
         other = self.view()
-        other._groups, other._members = dict(self._groups), dict(self._members)
+        other._groups, other.members = dict(self._groups), dict(self.members)
         return other
 
     def view(self) -> ToolGroups:
         """The same groups and members, with a set of active groups of its own."""
         other = ToolGroups()
-        other._groups, other._members, other.active = self._groups, self._members, self.active
+        other._groups, other.members, other.active = self._groups, self.members, self.active
         return other
 
     def create(self, name: str, description: str, *, active: bool, notes: str) -> ToolGroup:
@@ -98,11 +98,11 @@ class ToolGroups:
 
     def of(self, tool: str) -> tuple[str, ...]:
         """The names of a tool's groups; none for a tool that is always available."""
-        return self._members.get(tool, ())
+        return self.members.get(tool, ())
 
     def available(self, tool: str) -> bool:
         """True if the tool is in no group or in an active one."""
-        groups = self._members.get(tool)
+        groups = self.members.get(tool)
         return not groups or any(group in self.active for group in groups)
 
     def check(self, names: Iterable[str]) -> list[str]:
@@ -126,16 +126,16 @@ class ToolGroups:
     def assign(self, members: Mapping[str, tuple[str, ...]], *, separately: bool = False) -> None:
         """Put each of these tools into its groups, and out of all others; `separately`: for this view alone."""
         if separately:
-            self._members = dict(self._members)
+            self.members = dict(self.members)
         for tool, groups in members.items():
             if groups:
-                self._members[tool] = groups
+                self.members[tool] = groups
             else:
-                self._members.pop(tool, None)
+                self.members.pop(tool, None)
 
     def forget(self, tool: str) -> None:
         """Take a tool out of all groups."""
-        self._members.pop(tool, None)
+        self.members.pop(tool, None)
 
     def adopt(self, other: ToolGroups) -> None:
         """Take over the members of a copy, and the groups that were created in it."""
@@ -145,11 +145,11 @@ class ToolGroups:
         self._groups.update(other._created)
         self._created.update(other._created)
         self.changes += len(other._created)
-        self._members.update(other._members)
+        self.members.update(other.members)
 
     def remaining(self, removed: Collection[str]) -> dict[str, tuple[str, ...]]:
         """The members as they will be without these groups; a tool that was in no other has none left."""
-        return {tool: tuple(each for each in groups if each not in removed) for tool, groups in self._members.items()}
+        return {tool: tuple(each for each in groups if each not in removed) for tool, groups in self.members.items()}
 
     def remove(self, names: Collection[str]) -> None:
         """Take out these groups; their tools stay in the others that they are in."""

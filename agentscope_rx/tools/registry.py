@@ -26,7 +26,7 @@ _STAYS = (None, NEVER)
 class ToolEntry:
     """A registered tool with everything made of it once: its schema, its limits, the plan of its last config."""
 
-    __slots__ = ("_planned", "limits", "meta", "schema", "tool")
+    __slots__ = ("limits", "meta", "planned", "schema", "tool")
 
     def __init__(self, tool: Tool) -> None:
         self.tool: Tool = tool
@@ -35,7 +35,8 @@ class ToolEntry:
         inner = innermost(tool)
         self.meta: MetaTool | None = inner if isinstance(inner, MetaTool) else None
         """The meta tool, wrapped or not: its schema depends on the groups."""
-        self._planned: tuple[ExecutionConfig | None, Plan] | None = None
+        self.planned: tuple[ExecutionConfig | None, Plan] | None = None
+        """The plan of the last config."""
 
     def schema_in(self, tools: ToolSource) -> ToolSchema:
         """The schema as a model sees it, with these tools beside it."""
@@ -43,14 +44,14 @@ class ToolEntry:
 
     def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:
         """The plan for this config; an agent gives the same one with every call."""
-        planned = self._planned
+        planned = self.planned
         if planned is not None and planned[0] is given:
             return planned[1]
         config = default if given is None else given.over(default)
         own = self.tool.execution_config
         plan = Plan(config if own is None else own.over(config), self.schema.name)
         # one assignment: toolkits are shared between threads
-        self._planned = (given, plan)
+        self.planned = (given, plan)
         return plan
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
@@ -263,7 +264,9 @@ class Toolkit:
     def schema(self, name: str) -> ToolSchema | None:
         """The schema of this tool as a model sees it, or None."""
         entry = self._registry.find(name)
-        return None if entry is None else entry.schema_in(self)
+        if entry is None:
+            return None
+        return entry.schema if entry.meta is None else entry.schema_in(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -335,7 +338,9 @@ class Toolkit:
     def asks(self, call: ToolUseBlock, context: RuntimeContext | None, hooks: AskHooks | None = None) -> bool | None:
         """True if this call needs a person's approval, with the context's `tool_arguments` applied."""
         entry = self._registry.find(call.name)
-        if entry is None or not self.available(call.name):
+        if entry is None or (self.approval is None and hooks is None and entry.tool.requires_approval is False):
+            return None
+        if not self.available(call.name):
             return None
         tool = layered(entry.tool, context, call.name)
         return asks(tool, layered_call(call, context), self.approval, hooks)
@@ -344,18 +349,22 @@ class Toolkit:
         self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, runtime: RuntimeContext | None = None
     ) -> PreparedCall | ToolResultBlock:
         """Look up the tool of a call and apply the `tool_arguments` of `runtime`; an error result if it cannot run."""
-        registry = self._registry
-        entry = registry.find(call.name)
+        entry = self._registry.find(call.name)
         if entry is None:
             return not_found(call, [schema.name for schema in self.schemas()])
-        if not registry.groups.available(call.name):
-            return not_available(call, registry.groups.of(call.name), META_TOOL in self)
-        tool = entry.tool
-        size = self.max_result if tool.max_result is None else limit_of(tool.max_result, self.max_result)
+        groups = self._registry.groups
+        if groups.members and not groups.available(call.name):
+            return not_available(call, groups.of(call.name), META_TOOL in self)
+        tool, own, limits = entry.tool, entry.tool.max_result, entry.limits
         if runtime is not None and runtime.tool_arguments:
             tool = layered(tool, runtime, call.name)
-        refused = None if self.approval is None else refused_by(self.approval, layered_call(call, runtime), tool)
-        return refused or PreparedCall(call, tool, entry.plan(config, self._config), entry.limits, self.executor, size)
+        if self.approval is not None and (refused := refused_by(self.approval, layered_call(call, runtime), tool)):
+            return refused
+        planned = entry.planned
+        plan = planned[1] if planned is not None and planned[0] is config else entry.plan(config, self._config)
+        size = self.max_result if own is None else limit_of(own, self.max_result)
+        limited = limits is not UNLIMITED or self._total != ()
+        return PreparedCall(call, tool, plan, limits, self.executor, size, limited)
 
     def call(
         self,
@@ -377,24 +386,35 @@ class Toolkit:
         completion. The only error is `SourceCancelledError`.
         Cancels: the wait or the call: an async tool's `finally` blocks run, a blocking one is abandoned.
         """
-        if not isinstance(call, (ToolUseBlock, PreparedCall, ToolResultBlock)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if type(call) is PreparedCall:
+            return self._run(call, context, within, stop)
+        if isinstance(call, ToolResultBlock):
+            return just(call)
+        if not isinstance(call, ToolUseBlock):
             raise InvalidInputError(f"Toolkit.call takes a ToolUseBlock(id, name, input), not {call!r:.60}.")
 
         def begin() -> Flow[ToolEvent]:
-            prepared = call
-            if isinstance(prepared, ToolUseBlock):
-                runtime = None if context is None else context.runtime
-                prepared = self.prepare(prepared, config=config, runtime=runtime)
+            prepared = self.prepare(call, config=config, runtime=None if context is None else context.runtime)
             if isinstance(prepared, ToolResultBlock):
                 return just(prepared)
-            given = self._context(prepared.call, context) if prepared.tool.takes_context else None
-            slots = () if within is None or within.slots is None else (within.slots,)
-            limits = prepared.limits
-            if limits is UNLIMITED and not self._total and not slots:
-                return run_tool(prepared, given)
-            return run_tool(prepared, given, Admission((*limits.gates, *self._total, *slots), limits.rates, stop))
+            return self._run(prepared, context, within, stop)
 
         return defer(begin)
+
+    def _run(
+        self,
+        prepared: PreparedCall,
+        context: ToolContext | None,
+        within: ToolBatch | None,
+        stop: Sequence[OneShotEvent],
+    ) -> Flow[ToolEvent]:
+        """The flow of a call that is ready, behind its limits and those of the batch."""
+        given = self._context(prepared.call, context) if prepared.tool.takes_context else None
+        slots = None if within is None else within.slots
+        if not prepared.limited and slots is None:
+            return run_tool(prepared, given)
+        limits, places = prepared.limits, self._total if slots is None else (*self._total, slots)
+        return run_tool(prepared, given, Admission((*limits.gates, *places), limits.rates, stop))
 
     def _context(self, call: ToolUseBlock, context: ToolContext | None) -> ToolContext:
         # this toolkit's store is searched after all others
@@ -441,9 +461,8 @@ class Toolkit:
                 tool = self.get(call.name)
                 return tool is not None and self.waits(tool, within)
 
-            return run_batch(
-                calls, lambda call: self.call(call, config=config, context=context, within=within), within, waits
-            )
+            run = partial(self.call, config=config, context=context, within=within)
+            return run_batch(calls, run, within, waits)
 
         return defer(begin)
 

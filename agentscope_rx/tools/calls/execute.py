@@ -47,7 +47,8 @@ from agentscope_rx.reactive import (
     throw,
     timeout,
 )
-from agentscope_rx.reactive.kernel.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.limiter import Limiter
 from agentscope_rx.tools.base import Tool
@@ -55,6 +56,7 @@ from agentscope_rx.tools.calls.failure import ToolTimeoutError, failure, malform
 from agentscope_rx.tools.calls.progress import BEAT, emitting
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.function_tool import FunctionTool
 from agentscope_rx.tools.limits import UNLIMITED, ToolLimits
 from agentscope_rx.tools.results.convert import result_of
 from agentscope_rx.tools.results.evictor import evicted
@@ -113,11 +115,11 @@ class NotBegunError(Exception):
 class PreparedCall:
     """One call made ready: its tool looked up, its config compiled, its limits known; once, for all that follow.
 
-    `tool` has the `tool_arguments` of the run in it. `result_limit` bounds the result. The call begins once the flow of
-    `before` has ended; an error of that is the error of the call's flow.
+    `tool` has the `tool_arguments` of the run in it. `result_limit` bounds the result. A `limited` call may have to
+    wait. The call begins once the flow of `before` has ended; an error of that is the error of the call's flow.
     """
 
-    __slots__ = ("before", "call", "executor", "limits", "plan", "result_limit", "tool")
+    __slots__ = ("before", "call", "executor", "limited", "limits", "plan", "result_limit", "tool")
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class PreparedCall:
         limits: ToolLimits = UNLIMITED,
         executor: Executor | None = None,
         result_limit: ResultLimit | None = None,
+        limited: bool = False,
     ) -> None:
         self.call: ToolUseBlock = call
         self.tool: Tool = tool
@@ -134,6 +137,7 @@ class PreparedCall:
         self.limits: ToolLimits = limits
         self.executor: Executor | None = executor
         self.result_limit: ResultLimit | None = result_limit
+        self.limited: bool = limited
         self.before: Callable[[], Flow[None]] | None = None
 
 
@@ -148,33 +152,12 @@ def run_tool(
     Cancels: the wait, the attempt in progress or the wait for the next.
     """
     call, tool, size = prepared.call, prepared.tool, prepared.result_limit
+    postprocess = tool.postprocess
     # an evictor and `postprocess` get the whole result
-    whole = size is not None and (size.evictor is not None or tool.postprocess is not None)
-    limit = None if whole else size
-
-    def connect(sink: Sink[ToolEvent], scope: Scope) -> None:
-        running = _Running(sink, prepared, limit)
-        sink.on_subscribe(running)
-        if running.disposed:
-            return
-        if call.input_error is not None:
-            running.finish(malformed(call))
-            return
-        try:
-            arguments = tool.validate(thaw(call.input))
-        except Exception as error:
-            running.on_error(error)
-            return
-        attempts = _Attempts(prepared, arguments, context)
-        if admission is None:
-            attach(attempts.flow(), running, scope)
-            return
-        running.waiting = True
-        attach(admission.then(call, attempts.flow(admission.rates)), running, scope)
-
-    events: Flow[ToolEvent] = Flow(connect)
-    if tool.postprocess is not None:
-        events = postprocessed(events, call, tool.postprocess, prepared.plan.deadlines)
+    whole = size is not None and (size.evictor is not None or postprocess is not None)
+    events: Flow[ToolEvent] = Producer(partial(_Running, context, admission, None if whole else size), prepared)
+    if postprocess is not None:
+        events = postprocessed(events, call, postprocess, prepared.plan.deadlines)
     return events.pipe(concat_map_type(ToolResultBlock, partial(evicted, size, call))) if size and whole else events
 
 
@@ -185,39 +168,110 @@ class Admission(NamedTuple):
     rates: Sequence[Limiter] = ()
     stop: Sequence[OneShotEvent] = ()
 
-    def then(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
-        """`ToolBegun` and the source, once the call is admitted."""
-        return admitted(self.gates, lambda queued: concat(just(ToolBegun(call, queued)), source), stop=self.stop)
+    def then(self, call: ToolUseBlock, begin: Callable[[], Flow[object]]) -> Flow[object]:
+        """`ToolBegun` and the flow of `begin()`, once the call is admitted."""
+        return admitted(self.gates, lambda queued: concat(just(ToolBegun(call, queued)), defer(begin)), stop=self.stop)
 
 
-class _Attempts:
-    """The attempts of one call, each with arguments of its own: an earlier attempt may have changed its own."""
+class _Nothing:
+    """No value has come."""
 
-    __slots__ = ("_context", "_prepared", "_validated")
 
-    def __init__(self, prepared: PreparedCall, validated: Mapping[str, object], context: ToolContext | None) -> None:
-        self._prepared = prepared
-        self._validated: Mapping[str, object] | None = validated
+class _Running(OperatorSink):
+    """One call: its attempts, whose raw values become chunks and, at the end, the last (or all, if joined) the result.
+
+    Each attempt has arguments of its own: an earlier one may have changed its own.
+    """
+
+    __slots__ = (
+        "_admission",
+        "_call",
+        "_context",
+        "_held",
+        "_joined",
+        "_last",
+        "_limit",
+        "_prepared",
+        "_scope",
+        "_sink",
+        "_streams",
+        "_validated",
+        "waiting",
+    )
+    _prepared: PreparedCall
+    _call: ToolUseBlock
+    _validated: Mapping[str, object] | None
+
+    def __init__(
+        self,
+        context: ToolContext | None,
+        admission: Admission | None,
+        limit: ResultLimit | None,
+        sink: Sink[ToolEvent],
+        scope: Scope,
+    ) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._sink = sink
+        self._scope = scope
         self._context = context
+        self._admission = admission
+        self._limit = limit
+        self._joined: Joined | None = None
+        self._streams = False
+        # the value of a tool that does not stream: it is progress if another follows
+        self._held: object = _Nothing
+        self._last: ToolResultBlock | None = None
+        self.waiting = False
 
-    def flow(self, rates: Sequence[Limiter] = ()) -> Flow[object]:
-        """Raw values and retry notices, with the operators of the plan."""
-        source, plan = defer(self._begin), self._prepared.plan
+    # --- the attempts ---------------------------------------------------------------------------------------------
+
+    def start(self, prepared: PreparedCall) -> None:
+        """Validate the arguments and begin, at once or when the call is admitted."""
+        call = self._call = prepared.call
+        tool = prepared.tool
+        self._prepared = prepared
+        if tool.result == "joined":
+            self._joined = Joined(self._limit)
+        self._streams = tool.streams or self._joined is not None
+        if call.input_error is not None:
+            self.finish(malformed(call))
+            return
+        admission = self._admission
+        try:
+            self._validated = _validated(tool, call)
+            attempts = self._attempts if prepared.before is None else partial(self._after, prepared.before)
+            if admission is None:
+                source = attempts(())
+            else:
+                self.waiting: bool = True
+                source = admission.then(call, partial(attempts, admission.rates))
+        except Exception as error:
+            self.on_error(error)
+            return
+        if not self.disposed:
+            attach(source, self, self._scope)
+
+    def _after(self, before: Callable[[], Flow[None]], rates: Sequence[Limiter]) -> Flow[object]:
+        """The attempts, once the flow of `before` has ended."""
+
+        def failed(error: Exception) -> Flow[None]:
+            return throw(NotBegunError(error))
+
+        return defer(before).pipe(catch(failed), then(lambda: self._attempts(rates)))
+
+    def _attempts(self, rates: Sequence[Limiter]) -> Flow[object]:
+        """Raw values and retry notices, with the operators of the plan. Part of a subscription."""
+        plan = self._prepared.plan
+        # a single attempt begins now
+        source = self._begin() if plan.policy is None else defer(self._begin)
         if plan.deadlines is not None:
             source = plan.deadlines(source)
         if plan.policy is not None:
             if rates:
                 source = self._rated(source, rates)
             source = retry(plan.policy, notice=self._notice)(source)
-        source = source if plan.overall is None else plan.overall(source)
-        before = self._prepared.before
-        if before is None:
-            return source
-
-        def failed(error: Exception) -> Flow[None]:
-            return throw(NotBegunError(error))
-
-        return defer(before).pipe(catch(failed), then(lambda: source))
+        return source if plan.overall is None else plan.overall(source)
 
     def _rated(self, attempt: Flow[object], rates: Sequence[Limiter]) -> Flow[object]:
         """Each attempt when its rates allow it; the first has waited for them already."""
@@ -229,16 +283,17 @@ class _Attempts:
         return defer(begin)
 
     def _begin(self) -> Flow[object]:
-        call, tool, executor = self._prepared.call, self._prepared.tool, self._prepared.executor
-        arguments, self._validated = self._validated, None
+        prepared, arguments = self._prepared, self._validated
+        tool, executor = prepared.tool, prepared.executor
+        self._validated = None
         if arguments is None:
-            arguments = tool.validate(thaw(call.input))
+            arguments = _validated(tool, self._call)
         if tool.takes_context:
-            return emitting(call, self._context, lambda context: called(tool, arguments, context, executor))
-        return called(tool, arguments, None, executor)
+            return emitting(self._call, self._context, lambda context: called(tool, arguments, context, executor))
+        return tool.call(arguments) if executor is None else called(tool, arguments, None, executor)
 
     def _notice(self, attempt: Attempt) -> object:
-        call, error = self._prepared.call, attempt.error
+        call, error = self._call, attempt.error
         extra = {"tool": call.name, "call_id": call.id, "attempt": attempt.number, "delay": attempt.delay}
         _log.info(
             "tool %s: attempt %d failed, the next begins in %.1f s: %s",
@@ -248,49 +303,9 @@ class _Attempts:
             error_text(error),
             extra=extra | {"error_type": type(error).__name__},
         )
-        return ToolRetry(self._prepared.call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
+        return ToolRetry(call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
 
-
-class _Nothing:
-    """No value has come."""
-
-
-class _Running:
-    """Turns raw values into chunks and, at the end, the last value (or all, if joined) into the result."""
-
-    __slots__ = (
-        "_call",
-        "_held",
-        "_joined",
-        "_last",
-        "_limit",
-        "_sink",
-        "_streams",
-        "_tool",
-        "_upstream",
-        "disposed",
-        "waiting",
-    )
-
-    def __init__(self, sink: Sink[ToolEvent], prepared: PreparedCall, limit: ResultLimit | None) -> None:
-        tool = prepared.tool
-        self._sink = sink
-        self._call = prepared.call
-        self._tool = tool
-        self._limit = limit
-        self._joined = Joined(limit) if tool.result == "joined" else None
-        self._streams = tool.streams or self._joined is not None
-        # the value of a tool that does not stream: it is progress if another follows
-        self._held: object = _Nothing
-        self._last: ToolResultBlock | None = None
-        self._upstream: Upstream | None = None
-        self.disposed = False
-        self.waiting = False
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self.disposed:
-            upstream.dispose()
+    # --- their values ---------------------------------------------------------------------------------------------
 
     def on_next(self, value: object) -> None:
         kind = type(value)
@@ -361,7 +376,7 @@ class _Running:
         if self.disposed:
             return
         if isinstance(error, ToolSuspend):
-            self.finish(suspended(self._call, error, overruled(self._tool)))
+            self.finish(suspended(self._call, error, overruled(self._prepared.tool)))
             return
         # the model gets the text; the log has the traceback
         _log.debug("tool %s failed", self._call.name, exc_info=error)
@@ -375,8 +390,9 @@ class _Running:
         if not self.disposed:
             self._sink.on_completed()
 
-    def dispose(self) -> None:
-        self.disposed = True
-        upstream, self._upstream = self._upstream, None
-        if upstream is not None:
-            upstream.dispose()
+
+def _validated(tool: Tool, call: ToolUseBlock) -> Mapping[str, object]:
+    """The arguments in the tool's types, and its own: it may change them."""
+    # a function's schema copies what the function gets
+    copies = type(tool).validate is FunctionTool.validate  # pyright: ignore[reportUnknownMemberType]
+    return tool.validate(call.input if copies else thaw(call.input))

@@ -19,21 +19,16 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, G
 from concurrent.futures import Executor
 from contextvars import copy_context
 from enum import Enum, auto
+from functools import partial
 from types import NoneType
 from typing import Annotated, cast, get_args, get_origin
 
 from reactivex import abc
 
 from agentscope_rx.messages import ToolResultBlock
-from agentscope_rx.reactive import (
-    Flow,
-    concat_map,
-    defer,
-    from_async_iterable,
-    from_callable,
-    iterate_on_worker,
-    on_worker,
-)
+from agentscope_rx.reactive import Flow, Scope, defer, from_async_iterable, from_callable, iterate_on_worker, on_worker
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Relay, Sink, attach
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.tools.results.media import can_be_drawn, drawn
 from agentscope_rx.tools.schemas.signature import return_annotation
 
@@ -75,10 +70,10 @@ def lift(kind: CallableKind, call: Callable[[], object], executor: Executor | No
     Cancels: the task or iteration; a blocking call that has begun runs on, its result dropped.
     """
     match kind:
+        case CallableKind.COROUTINE:
+            return _FOLLOWED(from_callable(call))  # pyright: ignore
         case CallableKind.CALL:
             return _FOLLOWED(on_worker(call, executor))
-        case CallableKind.COROUTINE:
-            return _FOLLOWED(from_callable(cast("Callable[[], Awaitable[object]]", call)))
         case CallableKind.ITEMS:
             return iterate_on_worker(cast("Callable[[], Iterable[object]]", call), executor)
         case CallableKind.ASYNC_ITEMS:
@@ -92,10 +87,51 @@ _PLAIN = frozenset({str, NoneType, int, float, bool, dict, list, ToolResultBlock
 """The types that most tools return: nothing to follow."""
 
 
-def _follow(value: object) -> object:
-    """A source of the value's values, or the value. (A Flow can be awaited too: Observables come first.)"""
-    if type(value) in _PLAIN or isinstance(value, abc.ObservableBase):
-        return cast("object", value)
+class _Followed(OperatorSink):
+    """Passes the one value of a call on or, if that is a source of values, these: it is attached when the call ends."""
+
+    __slots__ = ("_found", "_scope", "_sink")
+
+    def __init__(self, sink: Sink[object], scope: Scope) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._sink = sink
+        self._scope = scope
+        self._found: abc.ObservableBase[object] | None = None
+
+    def on_next(self, value: object) -> None:
+        if type(value) not in _PLAIN:
+            try:
+                self._found = _values_of(value)
+            except Exception as error:
+                self.dispose()
+                self._sink.on_error(error)
+                return
+        if self._found is None:
+            self._sink.on_next(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        found, self._found = self._found, None
+        if found is None:
+            self._sink.on_completed()
+            return
+        values = Relay(self._sink)
+        self._upstream = values
+        attach(found, values, self._scope)
+
+
+_FOLLOWED: Callable[[Flow[object]], Flow[object]] = partial(OperatorFlow, _Followed)
+
+
+def _values_of(value: object) -> abc.ObservableBase[object] | None:
+    """The source of values that the value is, or None. (A Flow can be awaited too: Observables come first.)"""
+    if isinstance(value, abc.ObservableBase):
+        return cast("abc.ObservableBase[object]", value)
     if isinstance(value, Awaitable):
         awaitable = cast("Awaitable[object]", value)
         return from_callable(lambda: awaitable)
@@ -107,10 +143,7 @@ def _follow(value: object) -> object:
         return iterate_on_worker(lambda: generator)
     if can_be_drawn(value):
         return on_worker(lambda: drawn(value) or value)
-    return value
-
-
-_FOLLOWED: Callable[[Flow[object]], Flow[object]] = concat_map(_follow)
+    return None
 
 
 def _announced(annotation: object) -> CallableKind:

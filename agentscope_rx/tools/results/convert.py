@@ -56,6 +56,8 @@ _result = unchecked(ToolResultBlock)
 
 def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
     """The result of `call` for a raw value; `ToolError` for bytes and blocks that are no output."""
+    if type(value) is str:
+        return ToolResultBlock(call.id, call.name, (TextBlock(value),))
     if isinstance(value, ToolResultBlock):
         return replace(value, id=call.id, name=call.name)
     return _result(call.id, call.name, output_of(value))

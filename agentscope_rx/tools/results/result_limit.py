@@ -107,6 +107,9 @@ class ResultLimit:
 
     def holds(self, result: ToolResultBlock) -> bool:
         """True if the result is within the limit."""
+        output = result.output
+        if len(output) == 1 and type(output[0]) is TextBlock:
+            return self.chars is None or len(output[0].text) <= self.chars
         chars, media = size_of(result)
         return (self.chars is None or chars <= self.chars) and (self.media is None or media <= self.media)
 

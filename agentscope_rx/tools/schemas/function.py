@@ -51,6 +51,10 @@ from agentscope_rx.tools.schemas.foreign import resolve
 from agentscope_rx.tools.schemas.lenient import misread, without_nulls
 from agentscope_rx.tools.schemas.signature import MISSING, Parameter, bound_names, docstring, read_parameters
 
+_NEVER_MISREAD = frozenset({int, float, types.NoneType})
+_SCALARS = frozenset({str, bool, *_NEVER_MISREAD})
+"""The types of values that no tool can change."""
+
 
 class FunctionSchema:
     """The schema of a function, and the way from a model's arguments to a call of it."""
@@ -94,11 +98,27 @@ class FunctionSchema:
         return other
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""
-        given = {name: own(value) for name, value in arguments.items() if name not in self._bound}
-        model = self._read(self._validator, given)
+        """The arguments in the function's types; `InvalidArgumentsError` if they do not fit.
+
+        They may be frozen: what the function gets is its own.
+        """
+        model = self._read(self._validator, self._given(arguments))
         values, present = model.__dict__, model.__pydantic_fields_set__
-        return {name: values[field] for name, field, always in self._fields if always or field in present}
+        # a loop, not a comprehension: it is a call less
+        validated: dict[str, object] = {}
+        for name, field, always in self._fields:
+            if always or field in present:
+                validated[name] = values[field]
+        return validated
+
+    def _given(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments to validate: copied if they hold containers, which a validator may pass on as they are."""
+        if self._bound or not isinstance(arguments, dict):
+            return {name: own(value) for name, value in arguments.items() if name not in self._bound}
+        for value in arguments.values():
+            if type(value) not in _SCALARS:
+                return {name: own(value) for name, value in arguments.items()}
+        return arguments
 
     def _read(self, validator: SchemaValidator, given: Mapping[str, object]) -> Any:
         """The value of the arguments, read by the rule of `lenient`; `InvalidArgumentsError` if they do not fit."""
@@ -106,8 +126,12 @@ class FunctionSchema:
             value = validator.validate_python(given)
         except ValidationError as error:
             return self._reread(validator, given, error)
-        if wrong := misread(given, self.json_schema):
-            raise InvalidArgumentsError(self._tool, wrong)
+        for each in given.values():
+            # plain numbers are what they are, and mostly there is nothing else
+            if type(each) not in _NEVER_MISREAD:
+                if wrong := misread(given, self.json_schema):
+                    raise InvalidArgumentsError(self._tool, wrong)
+                break
         return value
 
     def _reread(self, validator: SchemaValidator, given: Mapping[str, object], error: ValidationError) -> Any:
