@@ -31,7 +31,7 @@ from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.events import Event, MemoryEvent, PostActingEvent, PreActingEvent
-from agentscope_rx.messages import GenerateReason, Msg, ToolUseBlock
+from agentscope_rx.messages import GenerateReason, Msg, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -56,9 +56,9 @@ def acting(agent: ActingCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     """
     batch = sort_calls(run, calls, agent.in_doubt)
     limit = run.usage.before_tools(sum(counts(run, entry.call) for entry in batch.runs)) if run.usage.limited else None
-    decision = before_acting(interrupted=run.interrupted, limited=limit is not None)
+    decision = before_acting(interrupted=run.interruption.event.fired, limited=limit is not None)
     if decision is Decision.INTERRUPT:
-        return just(tail(lambda: agent.end_interrupted(run)))
+        return just(tail(partial(agent.end_interrupted, run)))
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.end_limited(run, *limit)))
 
@@ -77,41 +77,35 @@ def acting(agent: ActingCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
 
 def _act(agent: ActingCore, run: Run, batch: CallBatch) -> Stage:
     """PreActing, the calls, their results, and the next stage."""
-    parts: list[Flow[Event]] = [_fire_pre(run, batch), defer(lambda: _run_batch(agent, run, batch))]
+    parts: list[Flow[Event]] = [_fire_pre(run, batch), defer(partial(_run_batch, agent, run, batch))]
     if batch.edited:
         parts.insert(0, run.hooks.watched(MemoryEvent, remember_edits(run, batch)))
         if run.durable is not None:
             # a call that is run again after a crash must not have the model's arguments
             parts.insert(1, run.durable.before(run, "acting", lambda: cast("Flow[Event]", empty())))
-    if not run.toolkit.returns_direct:
-        return concat(*parts, defer(lambda: just(_next(agent, run, batch))))
-
-    def next_by(history: Sequence[Msg]) -> Done | Tail[Event | Done]:
-        return _next(agent, run, batch, direct_reply(agent, run, history, fresh=True))
-
-    return concat(*parts, cast("Stage", defer(run.history).pipe(concat_map(next_by))))
+    return concat(*parts, defer(partial(_end, agent, run, batch)))
 
 
 def _fire_pre(run: Run, batch: CallBatch) -> Flow[Event]:
     """PreActing |> hooks of each call that runs, in turn; without the events of calls that the hooks hold back."""
 
-    def event(entry: BatchEntry, history: Sequence[Msg] = ()) -> PreActingEvent:
-        call = entry.call
-        schema = run.toolkit.schema(call.name)
-        return PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call, schema=schema, history=history)
-
     def fire(entry: BatchEntry, history: Sequence[Msg]) -> Flow[Event]:
         def take(event: PreActingEvent) -> Flow[Event]:
             return just(event) if take_hooked(run, batch, entry, event.tool_use) else empty()
 
-        return run.hooks.fire_then(event(entry, history), take)
+        return run.hooks.fire_then(_pre_event(run, entry.call, history), take)
 
     def fire_all(history: Sequence[Msg]) -> Flow[Event]:
         return just(*batch.runs).pipe(concat_map(lambda entry: fire(entry, history)))
 
     if PreActingEvent in run.hooks.seen:
         return run.history().pipe(concat_map(fire_all))
-    return just(*[event(entry) for entry in batch.runs])
+    return just(*[_pre_event(run, entry.call) for entry in batch.runs])
+
+
+def _pre_event(run: Run, call: ToolUseBlock, history: Sequence[Msg] = ()) -> PreActingEvent:
+    schema = run.toolkit.schema(call.name)
+    return PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call, schema=schema, history=history)
 
 
 def _run_batch(agent: ActingCore, run: Run, batch: CallBatch) -> Flow[Event]:
@@ -121,31 +115,34 @@ def _run_batch(agent: ActingCore, run: Run, batch: CallBatch) -> Flow[Event]:
     batch.started = run.clock()
     if len(entries) == 1:
         # a single call needs no ordering
-        return ToolRun(agent, run, batch, entries[0], None).events(settle)
+        return ToolRun(agent, run, batch, entries[0], None).begin(settle)
     peers = run.toolkit.batch([entry.call if entry.result is None else None for entry in entries])
     for entry in batch.runs:
         run.calls.waiting[entry.call.id] = entry.call
+
+    def lane(entry: BatchEntry) -> Flow[Event | ToolResult]:
+        return defer(lambda: ToolRun(agent, run, batch, entry, peers).begin(_in_turn))
+
     merged = merge_ordered(
-        [ToolRun(agent, run, batch, entry, peers).events(_in_turn) for entry in entries],
+        [lane(entry) for entry in entries],
         max_concurrency=peers.at_once,
         live=lambda value: type(value) is not ToolResult,
         alone=peers.alone,
     )
-    return merged.pipe(concat_map_type(ToolResult, settle))
+    return merged.pipe(concat_map_type(ToolResult, lambda result: settle(*result)))
 
 
-def _in_turn(result: ToolResult) -> Flow[Event | ToolResult]:
-    return just(result)
+def _in_turn(entry: BatchEntry, block: ToolResultBlock | None) -> Flow[ToolResult]:
+    return just(ToolResult(entry, block))
 
 
-def _settle(agent: ActingCore, run: Run, batch: CallBatch, result: ToolResult) -> Flow[Event]:
+def _settle(
+    agent: ActingCore, run: Run, batch: CallBatch, entry: BatchEntry, block: ToolResultBlock | None
+) -> Flow[Event]:
     """PostActing |> hooks |> remember; nothing for a call that waits."""
-    if result.block is None:
+    if block is None:
         return empty()
-    output = output_of(run)
-    message = Msg.tool(result.block, agent.name)
-    entry = result.entry
-    call = entry.call
+    call, message = entry.call, Msg.tool(block, agent.name)
 
     def fire(history: Sequence[Msg]) -> Flow[Event]:
         event = PostActingEvent(
@@ -158,17 +155,31 @@ def _settle(agent: ActingCore, run: Run, batch: CallBatch, result: ToolResult) -
             schema=run.toolkit.schema(call.name),
             history=history,
         )
-        return run.hooks.fire_then(event, remember)
-
-    def remember(post: PostActingEvent) -> Flow[Event]:
-        if output is not None:
-            output.result(post.tool_use, post.result)
-        if post.stop_requested and batch.stopped is None:
-            post = post.replace(message=run.final(post.message, GenerateReason.ACTING_STOP_REQUESTED))
-            batch.stopped = post.message
-        return run.remember_then((post.message,), post, lambda: just(post))
+        return run.hooks.fire_then(event, partial(_remember, run, batch))
 
     return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
+
+
+def _remember(run: Run, batch: CallBatch, post: PostActingEvent) -> Flow[Event]:
+    """Remember the result, as the hooks have left it."""
+    output = output_of(run) if run.extras else None
+    if output is not None:
+        output.result(post.tool_use, post.result)
+    if post.stop_requested and batch.stopped is None:
+        post = post.replace(message=run.final(post.message, GenerateReason.ACTING_STOP_REQUESTED))
+        batch.stopped = post.message
+    return run.remember_then((post.message,), post, partial(just, post))
+
+
+def _end(agent: ActingCore, run: Run, batch: CallBatch) -> Stage:
+    """Name the next stage."""
+    if not run.toolkit.returns_direct:
+        return just(_next(agent, run, batch))
+
+    def next_by(history: Sequence[Msg]) -> Done | Tail[Event | Done]:
+        return _next(agent, run, batch, direct_reply(agent, run, history, fresh=True))
+
+    return cast("Stage", run.history().pipe(concat_map(next_by)))
 
 
 def _next(agent: ActingCore, run: Run, batch: CallBatch, direct: Msg | None = None) -> Done | Tail[Event | Done]:
@@ -177,12 +188,12 @@ def _next(agent: ActingCore, run: Run, batch: CallBatch, direct: Msg | None = No
     waiting = batch.waiting
     stopped = batch.stopped is not None
     ending = stopped or bool(waiting) or direct is not None
-    interrupted = run.interruption.decides(ending=ending)
+    interrupted = run.interruption.event.fired and run.interruption.decides(ending=ending)
     decision = after_acting(interrupted=interrupted, stop=stopped, waiting=bool(waiting), direct=direct is not None)
     if decision is Decision.INTERRUPT:
-        return tail(lambda: agent.end_interrupted(run))
+        return tail(partial(agent.end_interrupted, run))
     run.calls.pending = bool(waiting)
-    output = output_of(run)
+    output = output_of(run) if run.extras else None
     if output is not None and (follow := _by_output(agent, run, output, decision, batch)) is not None:
         return follow
     if decision is Decision.STOP and batch.stopped is not None:
@@ -192,7 +203,7 @@ def _next(agent: ActingCore, run: Run, batch: CallBatch, direct: Msg | None = No
     if decision is Decision.RETURN and direct is not None:
         return tail(lambda: end_or_go_on(agent, run, direct))
     run.iteration += 1
-    return tail(lambda: agent.reasoning(run))
+    return tail(partial(agent.reasoning, run))
 
 
 def _by_output(

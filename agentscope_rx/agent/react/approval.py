@@ -118,11 +118,11 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
     conversation = run.conversation
     # by the input of this run; an earlier answer, to a call that could not run yet, holds no other call back
     some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)
-    children = conversation.children
+    children, approvals = conversation.children, conversation.approvals
     batch.guarded = bool(run.hooks.refusing or run.hooks.approving) or run.parent is not None
     for entry in batch.entries:
         call = entry.call
-        if batch.held(entry):
+        if batch.sequential and batch.held(entry):
             entry.wait(ToolResultKind.SUSPENDED, HELD)
             continue
         if children is not None and (child := children.of_call(call.id)) is not None:
@@ -131,7 +131,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
             if some_answered and not child.answered:
                 entry.wait(ToolResultKind.SUSPENDED, HELD)
             continue
-        answer = conversation.approvals.decision(call)
+        answer = approvals.decision(call) if approvals.answers or approvals.rules else None
         effect = None if run.durable is None else run.durable.find(run, call)
         if effect is not None and (effect.result is not None or effect.in_doubt):
             answer = _settle_begun(run, entry, effect, in_doubt, answer)

@@ -48,7 +48,7 @@ def hooks_approve(run: Run) -> bool:
 
 def asks_for(run: Run, call: ToolUseBlock) -> bool | None:
     """True if the call waits for a person; False if a rule lets it run; None if nothing is said about it."""
-    output = output_of(run)
+    output = output_of(run) if run.extras else None
     if output is not None and output.owns(call.name):
         return None
     ask = partial(_ask_hooks, run, call) if run.hooks.approving or run.parent is not None else None
