@@ -35,8 +35,9 @@ class CallIds:
         with self._lock:
             if id in self.known(history):
                 return False
-            if any(id in ids for other, ids in self._claims.items() if other != run_id):
-                return False
+            for other, ids in self._claims.items():
+                if other != run_id and id in ids:
+                    return False
             self._claims.setdefault(run_id, set()).add(id)
             return True
 
@@ -69,11 +70,11 @@ class CallIds:
             # start again
             begin, self._known = 0, set()
             last.clear()
-        new = history[begin:]
-        for message in new:
+        for message in history[begin:]:
             for block in message.content:
                 if type(block) is ToolUseBlock:
                     self._known.add(block.id)
-        last.extend(message.id for message in new[-_KNOWN:])
+            # (it keeps the last ones)
+            last.append(message.id)
         self._looked_at = count, last
         return self._known

@@ -58,7 +58,7 @@ class Limiter:
 
     __slots__ = ("__weakref__", "line", "reserved_for", "shared")
     by_clock: ClassVar[bool] = False
-    """True if time alone makes room."""
+    """True if time alone makes room; only then `wait` is asked."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self.line: dict[Request, None] = {}
@@ -176,9 +176,12 @@ class Request:
         with LOCK:
             if self.lease is not None:
                 return 0.0
-            delay = max(limiter.wait(self.loop, self.tokens) for limiter in self.limiters)
+            delay = 0.0
+            for limiter in self.limiters:
+                if limiter.by_clock:
+                    delay = max(delay, limiter.wait(self.loop, self.tokens))
             self.timed = delay > 0
-            if not self.timed and any(limiter.held_elsewhere(self.loop) for limiter in self.limiters):
+            if not self.timed and self._held_elsewhere():
                 return LOST_LOOP_SECONDS
             return delay
 
@@ -197,12 +200,19 @@ class Request:
         sign of it is `loop.is_closed()`, hence the poll. A waiting request of such a loop is dropped by `serve`.
         """
         with LOCK:
-            held = [lease for limiter in self.limiters for lease in limiter.held_elsewhere(self.loop)]
+            held = self._held_elsewhere()
         for lease in held:
             if lease.is_stranded():
                 lease.release()
 
     # --- under the lock ---
+
+    def _held_elsewhere(self) -> Sequence[Lease]:
+        found: Sequence[Lease] = ()
+        for limiter in self.limiters:
+            if held := limiter.held_elsewhere(self.loop):
+                found = [*found, *held]
+        return found
 
     def _out(self) -> list[Limiter]:
         """Remove the request from the lines; returns the limiters that were reserved for it."""
@@ -271,11 +281,28 @@ class Lease:
 
 
 def _fits(request: Request) -> bool:
-    return all(
-        limiter.has_room(request.loop, request.tokens)
-        and (limiter.reserved_for is None or limiter.reserved_for is request or request.urgent)
-        for limiter in request.limiters
-    )
+    loop, tokens = request.loop, request.tokens
+    # loops here and below, not generators: this is asked at each beginning and each end
+    for limiter in request.limiters:
+        if not limiter.has_room(loop, tokens):
+            return False
+        if not (limiter.reserved_for is None or limiter.reserved_for is request or request.urgent):
+            return False
+    return True
+
+
+def _all_full(limiters: Sequence[Limiter]) -> bool:
+    for limiter in limiters:  # noqa: SIM110
+        if not limiter.full():
+            return False
+    return True
+
+
+def _waits_for_time(request: Request) -> bool:
+    for limiter in request.limiters:  # noqa: SIM110
+        if limiter.by_clock and limiter.wait(request.loop, request.tokens) > 0:
+            return True
+    return False
 
 
 def serve(limiters: Sequence[Limiter]) -> list[Callable[[], object]]:
@@ -283,13 +310,13 @@ def serve(limiters: Sequence[Limiter]) -> list[Callable[[], object]]:
 
     Returns the functions to call, with `notify`, when the lock has been released.
     """
-    calls: list[Callable[[], object]] = []
     lines = [limiter.line for limiter in limiters if limiter.line]
-    waiting: Iterable[Request] = ()
-    if lines:
-        waiting = tuple(lines[0]) if len(lines) == 1 else heapq.merge(*map(tuple, lines), key=_number_of)
+    if not lines:
+        return []
+    calls: list[Callable[[], object]] = []
+    waiting = tuple(lines[0]) if len(lines) == 1 else heapq.merge(*map(tuple, lines), key=_number_of)
     for request in waiting:
-        if all(limiter.full() for limiter in limiters):
+        if _all_full(limiters):
             break
         if request.lease is not None or request not in request.limiters[0].line:
             # it waits in several of the lines
@@ -302,7 +329,7 @@ def serve(limiters: Sequence[Limiter]) -> list[Callable[[], object]]:
             calls.append(request.wake)
         else:
             freed = []
-            if not request.timed and any(each.wait(request.loop, request.tokens) > 0 for each in request.limiters):
+            if not request.timed and _waits_for_time(request):
                 request.timed = True
                 calls.append(request.recheck)
         if freed:

@@ -38,7 +38,7 @@ class SemaphoreStatistics(NamedTuple):
 class Semaphore(Limiter):
     """Room for `limit` flows at once, of any loop and thread. A `shared` one is never reserved for a waiting flow."""
 
-    __slots__ = ("held", "limit")
+    __slots__ = ("_loop", "held", "limit")
 
     def __init__(self, limit: int, *, shared: bool = False) -> None:
         if type(limit) is not int or limit < 1:
@@ -46,6 +46,8 @@ class Semaphore(Limiter):
         super().__init__(shared=shared)
         self.limit: int = limit
         self.held: dict[Lease, None] = {}
+        # the loop of all leases; None if there are none, or if they have been of several
+        self._loop: AbstractEventLoop | None = None
 
     def around(self, source: abc.ObservableBase[T]) -> Flow[T]:
         """Begins the source when there is room, and gives the room back when the source has ended.
@@ -62,17 +64,29 @@ class Semaphore(Limiter):
     def after_fork(self) -> None:
         super().after_fork()
         self.held.clear()
+        self._loop = None
 
     def full(self) -> bool:
         return len(self.held) >= self.limit
 
+    def has_room(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> bool:
+        return len(self.held) < self.limit
+
     def take(self, lease: Lease) -> None:
+        if not self.held:
+            self._loop = lease.loop
+        elif self._loop is not lease.loop:
+            self._loop = None
         self.held[lease] = None
 
     def give(self, lease: Lease) -> None:
         self.held.pop(lease, None)
+        if not self.held:
+            self._loop = None
 
     def held_elsewhere(self, loop: AbstractEventLoop) -> Sequence[Lease]:
+        if self._loop is loop:
+            return ()
         return [lease for lease in self.held if lease.loop is not loop] if self.full() else ()
 
 

@@ -338,9 +338,8 @@ class Toolkit:
     def asks(self, call: ToolUseBlock, context: RuntimeContext | None, hooks: AskHooks | None = None) -> bool | None:
         """True if this call needs a person's approval, with the context's `tool_arguments` applied."""
         entry = self._registry.find(call.name)
-        if entry is None or (self.approval is None and hooks is None and entry.tool.requires_approval is False):
-            return None
-        if not self.available(call.name):
+        asked = self.approval is not None or hooks is not None
+        if entry is None or not (asked or entry.tool.requires_approval is not False) or not self.available(call.name):
             return None
         tool = layered(entry.tool, context, call.name)
         return asks(tool, layered_call(call, context), self.approval, hooks)
@@ -363,8 +362,7 @@ class Toolkit:
         planned = entry.planned
         plan = planned[1] if planned is not None and planned[0] is config else entry.plan(config, self._config)
         size = self.max_result if own is None else limit_of(own, self.max_result)
-        limited = limits is not UNLIMITED or self._total != ()
-        return PreparedCall(call, tool, plan, limits, self.executor, size, limited)
+        return PreparedCall(call, tool, plan, limits, self.executor, size, limits is not UNLIMITED or self._total != ())
 
     def call(
         self,
@@ -386,35 +384,19 @@ class Toolkit:
         completion. The only error is `SourceCancelledError`.
         Cancels: the wait or the call: an async tool's `finally` blocks run, a blocking one is abandoned.
         """
-        if type(call) is PreparedCall:
-            return self._run(call, context, within, stop)
+        if isinstance(call, ToolUseBlock):
+            prepare = partial(self.prepare, call, config=config, runtime=None if context is None else context.runtime)
+            return defer(lambda: self.call(prepare(), context=context, within=within, stop=stop))
         if isinstance(call, ToolResultBlock):
             return just(call)
-        if not isinstance(call, ToolUseBlock):
+        if not isinstance(call, PreparedCall):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"Toolkit.call takes a ToolUseBlock(id, name, input), not {call!r:.60}.")
-
-        def begin() -> Flow[ToolEvent]:
-            prepared = self.prepare(call, config=config, runtime=None if context is None else context.runtime)
-            if isinstance(prepared, ToolResultBlock):
-                return just(prepared)
-            return self._run(prepared, context, within, stop)
-
-        return defer(begin)
-
-    def _run(
-        self,
-        prepared: PreparedCall,
-        context: ToolContext | None,
-        within: ToolBatch | None,
-        stop: Sequence[OneShotEvent],
-    ) -> Flow[ToolEvent]:
-        """The flow of a call that is ready, behind its limits and those of the batch."""
-        given = self._context(prepared.call, context) if prepared.tool.takes_context else None
-        slots = None if within is None else within.slots
-        if not prepared.limited and slots is None:
-            return run_tool(prepared, given)
-        limits, places = prepared.limits, self._total if slots is None else (*self._total, slots)
-        return run_tool(prepared, given, Admission((*limits.gates, *places), limits.rates, stop))
+        given = self._context(call.call, context) if call.tool.takes_context else None
+        slots = () if within is None or within.slots is None else (within.slots,)
+        if not call.limited and not slots:
+            return run_tool(call, given)
+        limits = call.limits
+        return run_tool(call, given, Admission((*limits.gates, *self._total, *slots), limits.rates, stop))
 
     def _context(self, call: ToolUseBlock, context: ToolContext | None) -> ToolContext:
         # this toolkit's store is searched after all others

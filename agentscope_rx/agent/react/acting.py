@@ -93,17 +93,18 @@ def _fire_pre(run: Run, batch: CallBatch) -> Flow[Event]:
         def take(event: PreActingEvent) -> Flow[Event]:
             return just(event) if take_hooked(run, batch, entry, event.tool_use) else empty()
 
-        return run.hooks.fire_then(_pre_event(run, entry.call, history), take)
+        return run.hooks.fire_then(_pre_event(run, history, entry), take)
 
     def fire_all(history: Sequence[Msg]) -> Flow[Event]:
         return just(*batch.runs).pipe(concat_map(lambda entry: fire(entry, history)))
 
     if PreActingEvent in run.hooks.seen:
         return run.history().pipe(concat_map(fire_all))
-    return just(*[_pre_event(run, entry.call) for entry in batch.runs])
+    return just(*map(partial(_pre_event, run, ()), batch.runs))
 
 
-def _pre_event(run: Run, call: ToolUseBlock, history: Sequence[Msg] = ()) -> PreActingEvent:
+def _pre_event(run: Run, history: Sequence[Msg], entry: BatchEntry) -> PreActingEvent:
+    call = entry.call
     schema = run.toolkit.schema(call.name)
     return PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call, schema=schema, history=history)
 

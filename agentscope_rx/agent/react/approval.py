@@ -114,7 +114,7 @@ class CallBatch:
 
 def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> CallBatch:
     """Sort the calls by the table above."""
-    batch = CallBatch([BatchEntry(call) for call in calls], sequential=not run.toolkit.parallel)
+    batch = CallBatch(list(map(BatchEntry, calls)), sequential=not run.toolkit.parallel)
     conversation = run.conversation
     # by the input of this run; an earlier answer, to a call that could not run yet, holds no other call back
     some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)

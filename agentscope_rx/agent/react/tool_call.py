@@ -166,12 +166,10 @@ class ToolRun(OperatorSink):
                 return
             if event is not None:
                 self._sink.on_next(event)
-        if not self.disposed:
-            self._follow()
-
-    def _follow(self) -> None:
-        """Attach what follows, unless it is behind the operators of hooks."""
+                if self.disposed:
+                    return
         if self._end is None:
+            # what follows is behind the operators of hooks
             self._sink.on_completed()
             return
         try:
