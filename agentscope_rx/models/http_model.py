@@ -25,9 +25,10 @@ from agentscope_rx.models.rates import RateHeaders, read_rates
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Framing, HttpRequest, ServerEvent, Transport
 from agentscope_rx.models.wire.endpoint import Endpoint
-from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.models.wire.kept_turns import KeptTurns
 from agentscope_rx.models.wire.media import has_files, read_files
-from agentscope_rx.models.wire.tool_names import WireNames
+from agentscope_rx.models.wire.pieces import Envelope, body_text
+from agentscope_rx.models.wire.tool_names import WireNames, is_wire_name
 from agentscope_rx.reactive import (
     ENGINE_WORKERS,
     Flow,
@@ -98,6 +99,7 @@ class HttpChatModel(ChatModel):
         super().__init__(model_name, options=options, execution_config=execution_config)
         self._streams = stream
         self._transport = transport or Transport()
+        self._kept = KeptTurns()
 
     def post(
         self,
@@ -111,7 +113,7 @@ class HttpChatModel(ChatModel):
         """The request that sends this body to the endpoint. The options' query parameters and headers win over all."""
         return HttpRequest(
             self.endpoint.url_with({**query, **options.additional_query_params}, path),
-            encode_json(body).encode("utf-8", "replace"),
+            body_text(Envelope(body)).encode("utf-8", "replace"),
             self.endpoint.headers_with({**headers, **options.additional_headers}),
         )
 
@@ -151,18 +153,22 @@ class HttpChatModel(ChatModel):
         Cancels: the reading of files, the request or the reading of its answer; the response is closed.
         """
 
+        prepared = self._kept.prepared(messages)
+
         def ask(read: Sequence[Msg]) -> Flow[ChatResponse]:
-            names = WireNames.of(read, tools)
+            plain = prepared.is_plain and all(is_wire_name(tool.name) for tool in tools)
+            names = None if plain else WireNames.of(read, tools)
             if names is None:
-                exchange = self.exchange(read, tools, options)
+                known = read if read is prepared else self._kept.prepared(read)
+                exchange = self.exchange(known, tools, options)
                 return from_async_iterable(lambda: self._increments(exchange))
             renamed = self.exchange(names.messages(read), names.tools(tools), names.options(options))
             return from_async_iterable(lambda: self._increments(renamed)).pipe(concat_map(names.back))
 
-        if has_files(messages):
+        if not prepared.is_plain and has_files(messages):
             answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))
         else:
-            answer = defer(lambda: ask(messages))
+            answer = defer(lambda: ask(prepared))
         return answer.pipe(catch(lambda error: self._failed(error, messages, tools)))
 
     async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:

@@ -28,10 +28,12 @@ from agentscope_rx.models.wire.chat_turns import (
     TurnRules,
     all_media,
     cache_mark,
+    formed,
     split_system,
     turns_of,
 )
 from agentscope_rx.models.wire.media import MediaBlock
+from agentscope_rx.models.wire.pieces import Envelope, Piece, Pieces
 
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 THOUGHTS = ("thinking", "redacted_thinking")
@@ -43,34 +45,35 @@ class WireTurn(NamedTuple):
     """One message of the wire."""
 
     role: str
-    content: list[WirePart]
+    content: Pieces[WirePart]
+
+    def wire(self) -> Envelope:
+        """The message as it is sent."""
+        return Envelope(role=self.role, content=self.content)
 
 
 class WireConversation(NamedTuple):
     """The system blocks and the messages of a request."""
 
-    system: list[WirePart]
+    system: Pieces[WirePart]
     turns: list[WireTurn]
 
 
 def format_messages(messages: Sequence[Msg]) -> WireConversation:
     """The wire's system and turns; `InvalidInputError` for content that the API does not take."""
     lead, rest = split_system(turns_of(messages, _RULES))
-    system: list[WirePart] = []
-    for turn in lead:
-        system.append(text_part(turn.text))
-        _mark(system, turn)
+    system: Pieces[WirePart] = Pieces([formed(turn, _lead, "lead") for turn in lead])
     made: list[WireTurn] = []
     for turn in rest:
-        if parts := _turn_parts(turn):
-            _mark(parts, turn)
+        if parts := formed(turn, _pieces, "turn"):
             _append(made, "assistant" if turn.role is MsgRole.ASSISTANT else "user", parts)
     _trim(made)
     if not made:
         raise InvalidInputError(NOTHING)
     last = made[-1]
     if last.role == "assistant" and last.content[-1]["type"] == "text":
-        last.content[-1]["text"] = cast("str", last.content[-1]["text"]).rstrip()
+        part = last.content[-1]
+        last.content[-1] = {**part, "text": cast("str", part["text"]).rstrip()}
     return WireConversation(system, made)
 
 
@@ -80,6 +83,16 @@ def wire_id(id: str) -> str:
 
 
 _RULES = TurnRules(wire_id=wire_id, blank=(), result_media=all_media)
+
+
+def _lead(turn: Turn, _: str) -> Piece:
+    """The block of a system turn at the beginning."""
+    return _marked([text_part(turn.text)], turn)[0]
+
+
+def _pieces(turn: Turn, _: str) -> Sequence[Piece]:
+    """The parts of any other turn."""
+    return _marked(_turn_parts(turn), turn)
 
 
 def _turn_parts(turn: Turn) -> list[WirePart]:
@@ -114,14 +127,14 @@ def _result(turn: Turn) -> WirePart:
     return {**part, **_own_fields(turn.call, "toolset_name")}
 
 
-def _append(made: list[WireTurn], role: str, parts: list[WirePart]) -> None:
+def _append(made: list[WireTurn], role: str, parts: Sequence[WirePart]) -> None:
     """Add to the last turn if it has this role, else begin one."""
     if made and made[-1].role != role:
         _trim(made)
     if made and made[-1].role == role:
         made[-1].content.extend(parts)
     else:
-        made.append(WireTurn(role, parts))
+        made.append(WireTurn(role, Pieces(parts)))
 
 
 def _trim(made: list[WireTurn]) -> None:
@@ -141,12 +154,13 @@ def _own_fields(call: ToolUseBlock, *names: str) -> Mapping[str, object]:
     return {name: call.metadata[name] for name in names if name in call.metadata}
 
 
-def _mark(parts: Sequence[WirePart], turn: Turn) -> None:
-    """Put the cache mark that a message asks for on its last part that can have one."""
-    if turn.metadata and (mark := cache_mark(turn.metadata)) is not None and (part := last_markable(parts)) is not None:
-        part[CACHE] = mark
+def _marked(parts: list[WirePart], turn: Turn) -> tuple[Piece, ...]:
+    """The parts, with the cache mark that a message asks for on the last one that can have one."""
+    if turn.metadata and (mark := cache_mark(turn.metadata)) is not None and (at := last_markable(parts)) is not None:
+        parts[at] = {**parts[at], CACHE: mark}
+    return tuple([Piece(part) for part in parts])
 
 
-def last_markable(parts: Sequence[WirePart]) -> WirePart | None:
-    """The last part that may carry a cache mark: thinking may not."""
-    return next((part for part in reversed(parts) if part["type"] not in THOUGHTS), None)
+def last_markable(parts: Sequence[WirePart]) -> int | None:
+    """The place of the last part that may carry a cache mark: thinking may not."""
+    return next((at for at in reversed(range(len(parts))) if parts[at]["type"] not in THOUGHTS), None)

@@ -32,6 +32,7 @@ from agentscope_rx.models.anthropic.formatter import THOUGHTS, WireConversation,
 from agentscope_rx.models.anthropic.output_schema import output_format, output_schema
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.wire.chat_turns import CACHE
+from agentscope_rx.models.wire.pieces import Pieces
 from agentscope_rx.models.wire.request_body import check_supported, output_limit, parameters_of, without_none
 
 Cache = Literal["auto", "1h"]
@@ -82,7 +83,7 @@ def format_request(
     body: dict[str, object] = {
         "model": model,
         "max_tokens": _max_tokens(options, settings, thinking),
-        "messages": [turn._asdict() for turn in conversation.turns],
+        "messages": Pieces([turn.wire() for turn in conversation.turns]),
         "stream": stream,
     }
     if conversation.system:
@@ -235,12 +236,9 @@ def _cache(body: dict[str, object], conversation: WireConversation, settings: An
         return
     mark = {"type": "ephemeral"} | ({} if settings.cache == "auto" else {"ttl": settings.cache})
     tools = cast("list[dict[str, object]]", body.get("tools", []))
-    ends = [
-        last_markable([part for turn in conversation.turns for part in turn.content]),
-        conversation.system[-1] if conversation.system else None,
-        tools[-1] if tools else None,
-    ]
-    for end in ends:
-        if end is not None and CACHE not in end and marks < _MAX_MARKS:
-            end[CACHE] = mark
+    last = (turn.content for turn in reversed(conversation.turns) if last_markable(turn.content) is not None)
+    for parts in (next(last, ()), conversation.system, tools):
+        at = last_markable(parts) if parts is not tools else len(tools) - 1
+        if parts and at is not None and CACHE not in parts[at] and marks < _MAX_MARKS:
+            cast("list[dict[str, object]]", parts)[at] = {**parts[at], CACHE: mark}
             marks += 1

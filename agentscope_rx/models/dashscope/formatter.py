@@ -22,6 +22,7 @@ mark that a message's metadata asks for stands on its last part; a text becomes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import (
@@ -37,9 +38,10 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.dashscope.endpoint import Kind
-from agentscope_rx.models.wire.chat_turns import CACHE, Turn, cache_mark
+from agentscope_rx.models.wire.chat_turns import CACHE, Turn, cache_mark, formed
 from agentscope_rx.models.wire.json_codec import arguments_text
 from agentscope_rx.models.wire.media import MediaBlock, address_of, sources_of
+from agentscope_rx.models.wire.pieces import Piece, Pieces
 
 WireMessage = dict[str, object]
 WirePart = dict[str, object]
@@ -61,10 +63,18 @@ def has_uploads(turns: Sequence[Turn]) -> bool:
 
 def format_turns(turns: Sequence[Turn], kind: Kind, *, reasoning: bool = False) -> list[WireMessage]:
     """The wire's messages for this endpoint, in order; `reasoning` sends earlier thinking back."""
-    return [_message(turn, kind, reasoning) for turn in turns]
+    variant = _variant(kind, reasoning)
+    return Pieces([formed(turn, _message, variant) for turn in turns])
 
 
-def _message(turn: Turn, kind: Kind, reasoning: bool) -> WireMessage:
+@cache
+def _variant(kind: Kind, reasoning: bool) -> tuple[Kind, bool]:
+    # the same object for the same arguments, because turns keep their form for it
+    return kind, reasoning
+
+
+def _message(turn: Turn, variant: tuple[Kind, bool]) -> Piece:
+    kind, reasoning = variant
     wire: WireMessage = {"role": turn.role.value, "content": _content(turn, kind)}
     if calls := turn.calls:
         wire["tool_calls"] = [_call(call) for call in calls]
@@ -72,7 +82,7 @@ def _message(turn: Turn, kind: Kind, reasoning: bool) -> WireMessage:
         wire |= {"tool_call_id": turn.result.id, "name": turn.result.name}
     if reasoning and turn.thinking:
         wire["reasoning_content"] = "".join(block.thinking for block in turn.thinking)
-    return wire
+    return Piece(wire)
 
 
 def _content(turn: Turn, kind: Kind) -> object:

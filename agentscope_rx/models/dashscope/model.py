@@ -19,6 +19,7 @@ from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolS
 from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.chat_turns import sendable_turns
 from agentscope_rx.models.wire.endpoint import Endpoint
+from agentscope_rx.models.wire.pieces import Envelope
 
 
 class DashScopeChatModel(HttpChatModel):
@@ -88,7 +89,7 @@ class DashScopeChatModel(HttpChatModel):
         kind = kind_of(self.model_name, media=has_media(turns)) if self._kind == "auto" else self._kind
         parameters = format_parameters(tools, options, self._settings, stream=stream)
         wire = format_turns(turns, kind, reasoning=self._settings.reasoning)
-        body = {"model": self.model_name, "input": {"messages": wire}, "parameters": parameters}
+        body = {"model": self.model_name, "input": Envelope(messages=wire), "parameters": parameters}
         headers = request_headers(stream=stream, uploads=has_uploads(turns))
         request = self.post(body, options, path=PATHS[kind], headers=headers)
         # without increments each event holds the whole answer so far

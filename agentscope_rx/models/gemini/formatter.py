@@ -39,8 +39,9 @@ from agentscope_rx.models.gemini.parts import (
     wire_text,
     wire_thinking,
 )
-from agentscope_rx.models.wire.chat_turns import NOTHING, Turn, TurnRules, split_system, turns_of
+from agentscope_rx.models.wire.chat_turns import NOTHING, Turn, TurnRules, formed, split_system, turns_of
 from agentscope_rx.models.wire.media import MediaBlock
+from agentscope_rx.models.wire.pieces import Envelope, Piece, Pieces
 
 NO_ID = "no_id"
 """The key of a call's metadata that marks its id as ours: Gemini gave none."""
@@ -56,12 +57,12 @@ class Content(NamedTuple):
     """One content of the wire. `answers`: it holds the responses to calls, and nothing else."""
 
     role: str
-    parts: list[WirePart]
+    parts: Pieces[WirePart]
     answers: bool = False
 
-    def wire(self) -> dict[str, object]:
+    def wire(self) -> Envelope:
         """The content as it is sent."""
-        return {"role": self.role, "parts": self.parts}
+        return Envelope(role=self.role, parts=self.parts)
 
 
 class WireConversation(NamedTuple):
@@ -78,21 +79,28 @@ def is_old(model: str) -> bool:
 
 def format_messages(messages: Sequence[Msg], *, old: bool = False) -> WireConversation:
     """The wire's system and contents; `InvalidInputError` for content that the API does not take."""
-    lead, rest = split_system(turns_of(messages, _OLD_RULES if old else _RULES))
+    rules = _OLD_RULES if old else _RULES
+    lead, rest = split_system(turns_of(messages, rules))
     contents: list[Content] = []
     call_order: list[str] = []
     for answers, run in groupby(rest, key=lambda turn: turn.role is MsgRole.TOOL):
         if answers:
-            responses = {turn.result.id: _response(turn) for turn in run if turn.result is not None}
-            contents.append(Content("user", [responses[id] for id in call_order], answers=True))
+            responses = {turn.result.id: formed(turn, _parts, rules)[0] for turn in run if turn.result is not None}
+            contents.append(Content("user", Pieces([responses[id] for id in call_order]), answers=True))
             continue
         for turn in run:
-            call_order = [call.id for call in turn.calls]
-            role = "model" if turn.role is MsgRole.ASSISTANT else "user"
-            _append(contents, role, _turn_parts(turn, old=old))
+            if turn.role is MsgRole.ASSISTANT:
+                call_order = [call.id for call in turn.calls]
+            _append(contents, "model" if turn.role is MsgRole.ASSISTANT else "user", formed(turn, _parts, rules))
     if not contents:
         raise InvalidInputError(NOTHING)
     return WireConversation([{"text": turn.text} for turn in lead], contents)
+
+
+def _parts(turn: Turn, rules: TurnRules) -> tuple[Piece, ...]:
+    if turn.result is not None:
+        return (Piece(_response(turn)),)
+    return tuple([Piece(part) for part in _turn_parts(turn, old=rules is _OLD_RULES)])
 
 
 def _turn_parts(turn: Turn, *, old: bool) -> list[WirePart]:
@@ -153,7 +161,7 @@ def _response(turn: Turn) -> WirePart:
     return {"functionResponse": response}
 
 
-def _append(contents: list[Content], role: str, parts: list[WirePart]) -> None:
+def _append(contents: list[Content], role: str, parts: Sequence[WirePart]) -> None:
     """Add to the last content if it has this role and holds no responses, else begin one."""
     if not parts:
         return
@@ -161,7 +169,7 @@ def _append(contents: list[Content], role: str, parts: list[WirePart]) -> None:
     if last is not None and last.role == role and not last.answers:
         last.parts.extend(parts)
     else:
-        contents.append(Content(role, parts))
+        contents.append(Content(role, Pieces(parts)))
 
 
 def _call(block: ToolUseBlock, *, unsigned: bool) -> WirePart:

@@ -25,6 +25,7 @@ from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.gemini.formatter import format_messages, is_old
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.models.wire.pieces import Pieces
 from agentscope_rx.models.wire.request_body import json_schema_of, output_limit, parameters_of, without_none
 
 _SAMPLING = {
@@ -54,7 +55,7 @@ def format_request(
     """The body of one request."""
     check_options(options)
     conversation = format_messages(messages, old=is_old(model))
-    body: dict[str, object] = {"contents": [content.wire() for content in conversation.contents]}
+    body: dict[str, object] = {"contents": Pieces([content.wire() for content in conversation.contents])}
     if conversation.system:
         body["systemInstruction"] = {"role": "user", "parts": conversation.system}
     config = _config(options, settings)

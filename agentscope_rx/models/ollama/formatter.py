@@ -17,8 +17,9 @@ from collections.abc import Sequence
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import Base64Source, ImageBlock, Source, ToolUseBlock
-from agentscope_rx.models.wire.chat_turns import Turn
+from agentscope_rx.models.wire.chat_turns import Turn, formed
 from agentscope_rx.models.wire.media import MediaBlock, address_of, data_source
+from agentscope_rx.models.wire.pieces import Piece, Pieces
 
 WireMessage = dict[str, object]
 
@@ -31,10 +32,10 @@ _INSTEAD = {
 
 def format_turns(turns: Sequence[Turn]) -> list[WireMessage]:
     """The wire's messages, in order."""
-    return [_message(turn) for turn in turns]
+    return Pieces([formed(turn, _message, None) for turn in turns])
 
 
-def _message(turn: Turn) -> WireMessage:
+def _message(turn: Turn, _: None) -> Piece:
     wire: WireMessage = {"role": turn.role.value, "content": turn.text}
     if thinking := turn.thinking:
         wire["thinking"] = "".join(block.thinking for block in thinking)
@@ -44,7 +45,7 @@ def _message(turn: Turn) -> WireMessage:
         wire["tool_calls"] = [_call(call) for call in calls]
     if turn.result is not None:
         wire |= {"tool_name": turn.result.name, "tool_call_id": turn.result.id}
-    return wire
+    return Piece(wire)
 
 
 def _call(block: ToolUseBlock) -> WireMessage:

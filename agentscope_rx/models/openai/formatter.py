@@ -22,11 +22,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import cast
 
 from agentscope_rx.messages import Msg, MsgRole, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.models.openai.parts import media_part
-from agentscope_rx.models.openai.profile import Profile
+from agentscope_rx.models.openai.profile import Profile, Quirk
 from agentscope_rx.models.openai.profiles import OPENAI
 from agentscope_rx.models.openai.reasoning import DETAILS
 from agentscope_rx.models.wire.chat_turns import (
@@ -35,10 +36,12 @@ from agentscope_rx.models.wire.chat_turns import (
     TurnRules,
     all_media,
     cache_mark,
+    formed,
     no_media,
     turns_of,
 )
 from agentscope_rx.models.wire.json_codec import arguments_text
+from agentscope_rx.models.wire.pieces import Piece, Pieces
 
 WireMessage = dict[str, object]
 
@@ -50,20 +53,30 @@ _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 def format_messages(messages: Sequence[Msg], profile: Profile = OPENAI) -> list[WireMessage]:
     """The wire's messages, in order."""
-    rules = TurnRules(
-        wire_id=id_of_nine if "ids_of_nine" in profile.quirks else str,
-        names=profile.names,
-        result_media=all_media if "media_in_results" in profile.quirks else no_media,
+    turns = turns_of(messages, _rules(profile.names, profile.quirks))
+    made = Pieces([wire for turn in turns if (wire := formed(turn, _piece, profile)) is not None])
+    return with_quirks(made, profile.quirks) if profile.quirks else made
+
+
+@cache
+def _rules(names: bool, quirks: frozenset[Quirk]) -> TurnRules:
+    return TurnRules(
+        wire_id=id_of_nine if "ids_of_nine" in quirks else str,
+        names=names,
+        result_media=all_media if "media_in_results" in quirks else no_media,
     )
-    made = [wire for turn in turns_of(messages, rules) if (wire := _message(turn, profile)) is not None]
-    return with_quirks(made, profile.quirks)
 
 
-def wire_name(message: Msg) -> str | None:
+def _piece(turn: Turn, profile: Profile) -> WireMessage | None:
+    wire = _message(turn, profile)
+    return None if wire is None else Piece(_renamed(wire) if "ids_of_nine" in profile.quirks else wire)
+
+
+def wire_name(author: str, role: MsgRole) -> str | None:
     """The speaker's name in the letters that the wire allows; None if it is the name of the role."""
-    if message.name == message.role.value:
+    if author == role.value:
         return None
-    name = _NOT_IN_NAMES.sub("_", message.name.strip())[:MAX_NAME]
+    name = _NOT_IN_NAMES.sub("_", author.strip())[:MAX_NAME]
     return name or None
 
 
@@ -81,7 +94,7 @@ def _message(turn: Turn, profile: Profile) -> WireMessage | None:
             return None
     if profile.cache_marks and (mark := cache_mark(turn.metadata)) is not None:
         _mark(wire, mark)
-    if profile.names and turn.message is not None and (name := wire_name(turn.message)):
+    if profile.names and turn.author is not None and (name := wire_name(turn.author, turn.role)):
         wire["name"] = name
     return wire
 
@@ -136,12 +149,10 @@ def _reasoning(thoughts: Sequence[ThinkingBlock], field: str) -> WireMessage:
 
 
 def with_quirks(messages: Sequence[WireMessage], quirks: Collection[str]) -> list[WireMessage]:
-    """The messages in the form that a server with these quirks takes."""
-    made = list(messages)
-    if "ids_of_nine" in quirks:
-        made = [_renamed(message) for message in made]
+    """The messages in the order that a server with these quirks takes."""
+    made = Pieces(messages)
     if "no_user_after_tool" in quirks:
-        made = list(_separated(made))
+        made = _separated(made)
     if "user_required" in quirks and not any(message["role"] == "user" for message in made):
         made.append({"role": "user", "content": ""})
     return made
@@ -161,8 +172,8 @@ def _renamed(message: WireMessage) -> WireMessage:
     return {**message, "tool_calls": [{**call, "id": id_of_nine(cast("str", call["id"]))} for call in calls]}
 
 
-def _separated(messages: Sequence[WireMessage]) -> Sequence[WireMessage]:
-    made: list[WireMessage] = []
+def _separated(messages: Sequence[WireMessage]) -> Pieces[WireMessage]:
+    made: Pieces[WireMessage] = Pieces()
     for message in messages:
         if message["role"] == "user" and made and made[-1]["role"] == "tool":
             made.append({"role": "assistant", "content": ANSWERED})

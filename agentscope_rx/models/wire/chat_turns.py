@@ -14,9 +14,9 @@ Content that no API takes in that role is an `InvalidInputError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import cast
+from typing import TypeVar, cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.frozen_values import quick_init
@@ -34,6 +34,9 @@ from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
 from agentscope_rx.models.wire.speaker_names import SpeakerNames
+
+F = TypeVar("F")
+V = TypeVar("V")
 
 CACHE = "cache_control"
 """The key of a message's metadata that asks for a cache mark at its end: True, or the mark as the API writes it."""
@@ -78,22 +81,35 @@ class TurnRules:
 PLAIN = TurnRules()
 
 
+class WireForm:
+    """The form of a turn on the wire, kept by `formed`, and its media."""
+
+    __slots__ = ("made", "media")
+
+    def __init__(self) -> None:
+        self.made: tuple[object, object] | None = None
+        self.media: tuple[MediaBlock, ...] | None = None
+
+
 @quick_init
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The blocks that one role sends at once, in order. A tool's turn is one `result`, with the `call` it answers.
 
-    `message` is where an assistant's, user's or system's turn comes from; None for media that were moved. `speaker` is
-    the name that the text must give. `metadata` is the message's, on its last turn only.
+    `author` is the name of the author of an assistant's, user's or system's turn; None for media that were moved.
+    `said` is an assistant's text, `speaker` the name that the text must give. `metadata` is the message's, on its last
+    turn only. A turn holds no message, so that it may be kept beside one without keeping it alive.
     """
 
     role: MsgRole
     blocks: tuple[ContentBlock, ...]
-    message: Msg | None = None
+    author: str | None = None
+    said: str | None = None
     speaker: str | None = None
     result: ToolResultBlock | None = None
     call: ToolUseBlock | None = None
     metadata: Mapping[str, object] = EMPTY
+    form: WireForm = field(default_factory=WireForm, compare=False, repr=False)
 
     @property
     def named(self) -> tuple[ContentBlock, ...]:
@@ -118,16 +134,18 @@ class Turn:
     @property
     def text(self) -> str:
         """The text, with the speaker's name; blocks are joined as `Msg.text` joins them."""
-        if self.role is MsgRole.ASSISTANT and self.message is not None:
-            text = self.message.text
-        else:
+        text = self.said
+        if text is None:
             text = "\n".join([block.text for block in self.blocks if type(block) is TextBlock])
         return f"{self.speaker}: {text}" if self.speaker and text else text
 
     @property
     def media(self) -> tuple[MediaBlock, ...]:
         """The media, in order."""
-        return tuple([block for block in self.blocks if isinstance(block, MediaBlock)])
+        media = self.form.media
+        if media is None:
+            self.form.media = media = tuple([block for block in self.blocks if isinstance(block, MediaBlock)])
+        return media
 
     @property
     def calls(self) -> tuple[ToolUseBlock, ...]:
@@ -140,9 +158,34 @@ class Turn:
         return tuple([block for block in self.blocks if type(block) is ThinkingBlock])
 
 
+def formed(turn: Turn, make: Callable[[Turn, V], F], variant: V) -> F:
+    """`make(turn, variant)`, made once for as long as the turn lives and the variant is the same object.
+
+    The form belongs to the turn: who sends it must not change it.
+    """
+    kept = turn.form.made
+    if kept is not None and kept[0] is variant:
+        return cast("F", kept[1])
+    form = make(turn, variant)
+    turn.form.made = (variant, form)
+    return form
+
+
+class PreparedMessages(list[Msg]):
+    """Messages whose turns may have been made before; see `models.wire.kept_turns`."""
+
+    __slots__ = ()
+
+    def turns(self, rules: TurnRules) -> list[Turn]:
+        """Equal to the turns of a plain list of the same messages."""
+        return turns_of([*self], rules)
+
+
 def turns_of(messages: Sequence[Msg], rules: TurnRules = PLAIN) -> list[Turn]:
     """The turns of a conversation, in order."""
-    conversation = _Conversation(messages, rules)
+    if isinstance(messages, PreparedMessages):
+        return messages.turns(rules)
+    conversation = Conversation(messages, rules)
     for message in paired(messages, rules.wire_id):
         conversation.add(message)
     conversation.flush()
@@ -175,19 +218,24 @@ def cache_mark(metadata: Mapping[str, object]) -> object:
     raise InvalidInputError(f"{CACHE} in a message's metadata is True or a mapping such as {{'type': 'ephemeral'}}.")
 
 
-class _Conversation:
+class Conversation:
     """The turns so far, and the media that wait for the end of a run of results."""
 
-    __slots__ = ("_calls", "_names", "_rules", "_waiting", "turns")
+    __slots__ = ("_calls", "_names", "_rules", "turns", "waiting")
 
-    def __init__(self, messages: Sequence[Msg], rules: TurnRules) -> None:
+    def __init__(self, messages: Sequence[Msg], rules: TurnRules, names: SpeakerNames | None = None) -> None:
         self._rules = rules
-        self._names = None if rules.names else SpeakerNames(messages)
+        self._names = None if rules.names else names or SpeakerNames(messages)
         self._calls: dict[str, ToolUseBlock] = {}
-        self._waiting: list[ContentBlock] = []
+        self.waiting: list[ContentBlock] = []
         self.turns: list[Turn] = []
 
+    def expect(self, calls: Iterable[ToolUseBlock]) -> None:
+        """Take results of calls whose message was added to another conversation."""
+        self._calls.update((call.id, call) for call in calls)
+
     def add(self, message: Msg) -> None:
+        """Add the turns of the next message."""
         before = len(self.turns)
         if message.role is MsgRole.ASSISTANT:
             self._assistant(message)
@@ -200,9 +248,9 @@ class _Conversation:
 
     def flush(self) -> None:
         """Send the media that wait, as a user turn."""
-        if self._waiting:
-            self.turns.append(Turn(MsgRole.USER, tuple(self._waiting)))
-            self._waiting = []
+        if self.waiting:
+            self.turns.append(Turn(MsgRole.USER, tuple(self.waiting)))
+            self.waiting = []
 
     def _user_or_system(self, message: Msg) -> None:
         blocks: list[ContentBlock] = []
@@ -262,14 +310,15 @@ class _Conversation:
             self._move(moved, f"Media of the result of {result.name} ({result.id}):")
 
     def _append(self, message: Msg, blocks: Iterable[ContentBlock]) -> None:
-        if self._waiting:
+        if self.waiting:
             self.flush()
         speaker = None if self._names is None else self._names.of(message)
-        self.turns.append(Turn(message.role, tuple(blocks), message, speaker))
+        said = message.text if message.role is MsgRole.ASSISTANT else None
+        self.turns.append(Turn(message.role, tuple(blocks), message.name, said, speaker))
 
     def _move(self, media: Sequence[MediaBlock], title: str) -> None:
         if media:
-            self._waiting += [TextBlock(title), *media]
+            self.waiting += [TextBlock(title), *media]
 
 
 def _checked(block: ContentBlock, role: MsgRole) -> ContentBlock:

@@ -118,7 +118,7 @@ def writable(value: object) -> object:
 def encode_json(value: object) -> str:
     """The JSON text of a value of a message or an option; `InvalidInputError` if it has none."""
     try:
-        return _encode(value)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"This cannot be sent as JSON: {error}") from error
 
@@ -137,8 +137,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-# made once: `json.dumps` makes an encoder for each call that has options
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
 
 
 class Pieces:

@@ -29,18 +29,18 @@ def hint_message(text: str) -> Msg:
 
 
 class SpeakerNames:
-    """The speakers of one conversation."""
+    """The speakers of one conversation. What is said of one message depends on it and on `several` alone."""
 
-    __slots__ = ("_several",)
+    __slots__ = ("several",)
 
     def __init__(self, messages: Iterable[Msg]) -> None:
-        self._several = len({m.name for m in messages if m.role is MsgRole.ASSISTANT}) > 1
+        self.several: bool = len({m.name for m in messages if m.role is MsgRole.ASSISTANT}) > 1
 
     def of(self, message: Msg) -> str | None:
         """The name to put before the text; None if the role names the speaker."""
         name = message.name.strip()
         if message.role is MsgRole.ASSISTANT:
-            return name if self._several and name else None
+            return name if self.several and name else None
         if message.role is not MsgRole.USER or name.lower() == message.role.value:
             return None
         return name or None

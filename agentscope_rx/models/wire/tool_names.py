@@ -29,9 +29,14 @@ _INVALID = re.compile(r"[^a-zA-Z0-9_-]+")
 _DIGITS = 8
 
 
+def is_wire_name(name: str) -> bool:
+    """True if providers take the name: it is valid, or empty (of a call that was cut off)."""
+    return not name or _VALID.fullmatch(name) is not None
+
+
 def wire_name(name: str) -> str:
-    """The name as providers take it: unchanged if it is valid, or empty (of a call that was cut off)."""
-    if not name or _VALID.fullmatch(name):
+    """The name as providers take it."""
+    if is_wire_name(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
     return f"{_INVALID.sub('_', name)[: 64 - _DIGITS - 2]}_x{digest}"

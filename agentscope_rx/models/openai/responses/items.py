@@ -29,8 +29,9 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.models.openai.parts import data_of, url_of
-from agentscope_rx.models.wire.chat_turns import Turn, TurnRules, all_media, split_system, turns_of
+from agentscope_rx.models.wire.chat_turns import Turn, TurnRules, all_media, formed, split_system, turns_of
 from agentscope_rx.models.wire.json_codec import arguments_text
+from agentscope_rx.models.wire.pieces import Piece, Pieces
 
 Item = dict[str, object]
 
@@ -43,15 +44,19 @@ _RULES = TurnRules(result_media=all_media)
 def input_of(messages: Sequence[Msg], *, stored: bool = False) -> tuple[str | None, list[Item]]:
     """Instructions and input items, in order. `stored`: the server keeps its items, and knows thinking by its id."""
     lead, rest = split_system(turns_of(messages, _RULES))
-    items: list[Item] = []
+    items: Pieces[Item] = Pieces()
     for turn in rest:
-        if turn.result is not None:
-            items.append({"type": "function_call_output", "call_id": turn.result.id, "output": _content(turn)})
-        elif turn.role is MsgRole.ASSISTANT:
-            items += _assistant(turn, stored=stored)
-        else:
-            items.append({"role": turn.role.value, "content": _content(turn)})
+        items += formed(turn, _pieces, stored)
     return "\n\n".join(turn.text for turn in lead) or None, items
+
+
+def _pieces(turn: Turn, stored: bool) -> tuple[Piece, ...]:
+    if turn.role is MsgRole.ASSISTANT:
+        return tuple([Piece(item) for item in _assistant(turn, stored=stored)])
+    content = _content(turn)
+    if turn.result is not None:
+        return (Piece({"type": "function_call_output", "call_id": turn.result.id, "output": content}),)
+    return (Piece({"role": turn.role.value, "content": content}),)
 
 
 def _content(turn: Turn) -> object:
