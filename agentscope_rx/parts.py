@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.reactive.kernel.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import shared_lock
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ class PartStates:
     __slots__ = ("__weakref__", "_lock", "_states")
 
     def __init__(self) -> None:
-        self._lock = new_lock()
+        self._lock = shared_lock()
         # each change replaces it, so that `get` needs no lock
         self._states: Mapping[str, PartState] = {}
 

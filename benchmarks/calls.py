@@ -5,18 +5,28 @@
     python -m benchmarks.calls guarded    python -m benchmarks.calls secrets       chunks with a check of the output
     python -m benchmarks.calls traced_turns   python -m benchmarks.calls traced_chunks  with spans in memory
     python -m benchmarks.calls started    python -m benchmarks.calls shared        chunks of a run begun by `start()`
+    python -m benchmarks.calls agents     python -m benchmarks.calls begin     python -m benchmarks.calls end
+                                          an agent made; a run until its model is asked, and after its last chunk
 
 The difference of a long run and a short one, by file and, with `--functions`, by function; C calls last.
+
+    python -m benchmarks.calls objects    what one agent holds while it waits for its model: objects that the garbage
+                                          collector tracks, by class, and bytes
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
+import tracemalloc
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import FrameType
 
+from agentscope_rx.messages import TextBlock
+from agentscope_rx.models import ChatResponse
+from benchmarks import engine, models
 from benchmarks.cases import _chunks, _started, _tools, _turns, guarded_chunks
 
 SHORT, LONG = 50, 250
@@ -31,6 +41,37 @@ def traced(main: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[obje
     return main
 
 
+def agents(count: int) -> Callable[[], Awaitable[object]]:
+    """So many agents are made."""
+
+    async def main() -> None:
+        for _ in range(count):
+            engine.agent(models.turns(0))
+
+    return main
+
+
+def runs(count: int, *, begin: bool) -> Callable[[], Awaitable[object]]:
+    """So many runs of one chunk: what comes before the model is asked, or what comes after the chunk."""
+
+    async def main() -> None:
+        note = sys.getprofile()
+
+        async def generate() -> AsyncIterator[ChatResponse]:
+            sys.setprofile(None)
+            yield ChatResponse((TextBlock("done"),))
+            sys.setprofile(None if begin else note)
+
+        for _ in range(count):
+            sys.setprofile(None)
+            agent = engine.agent(generate)
+            if begin:
+                sys.setprofile(note)
+            await agent.call("go")
+
+    return main
+
+
 CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
     "turns": lambda count: _turns("engine", count),
     "chunks": lambda count: _chunks("engine", count, pulled=False),
@@ -42,6 +83,9 @@ CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
     "traced_turns": lambda count: traced(_turns("engine", count)),
     "traced_chunks": lambda count: traced(_chunks("engine", count, pulled=False)),
     "tools": lambda count: _tools("engine", count),
+    "agents": agents,
+    "begin": lambda count: runs(count, begin=True),
+    "end": lambda count: runs(count, begin=False),
     "limited_tools": lambda count: _tools("engine", count, limited=True),
 }
 
@@ -83,9 +127,38 @@ def per_unit(case: str) -> dict[Name, float]:
     return {name: calls for name, calls in each.items() if calls >= 0.2}
 
 
+def tracked() -> Counter[str]:
+    """The objects that the garbage collector tracks, by class."""
+    gc.collect()
+    return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+
+
+async def objects(count: int) -> tuple[dict[str, float], float]:
+    """What each of so many agents holds while it waits for its model: objects by class, and bytes."""
+    await engine.agent(models.slow(0.0)).call("go")
+    before = tracked()
+    tracemalloc.start()
+    tasks = [engine.agent(models.slow(60.0)).call("go").as_task() for _ in range(count)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    held = tracked() - before
+    each = tracemalloc.get_traced_memory()[0] / count
+    tracemalloc.stop()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return {name: number / count for name, number in held.items() if number >= count / 2}, each
+
+
 def main() -> None:
     """Count and print."""
     case = sys.argv[1] if len(sys.argv) > 1 else "turns"
+    if case == "objects":
+        held, size = asyncio.run(objects(LONG))
+        print(f"{sum(held.values()):.0f} tracked objects each, {size:,.0f} bytes")
+        for name, number in sorted(held.items(), key=lambda row: -row[1]):
+            print(f"{number:8.1f}  {name}")
+        return
     each = per_unit(case)
     by_file: Counter[str] = Counter()
     for (file, _), calls in each.items():

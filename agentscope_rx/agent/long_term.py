@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
 
 LongTermMemoryMode = Literal["static", "agent", "both"]
+_MODES = get_args(LongTermMemoryMode)
 
 
 class LongTermMemoryTools(Hook):
@@ -43,7 +44,7 @@ def with_long_term_memory(
     hooks: Iterable[Hook], memory: LongTermMemory | None, mode: LongTermMemoryMode
 ) -> Iterable[Hook]:
     """The hooks, and those for this long-term memory in this mode; the hooks as they are without one."""
-    if mode not in get_args(LongTermMemoryMode):
+    if mode not in _MODES:
         raise ConfigurationError(f"long_term_memory_mode must be 'static', 'agent' or 'both', not {mode!r:.60}.")
     if memory is None and mode != "both":
         raise ConfigurationError(

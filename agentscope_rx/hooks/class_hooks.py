@@ -17,6 +17,7 @@ from typing import ClassVar
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.hooks.base import Hook
 from agentscope_rx.hooks.collection import Hooks
+from agentscope_rx.hooks.compose import in_order
 from agentscope_rx.hooks.methods import method_hooks
 from agentscope_rx.reactive.kernel.forking import new_lock
 
@@ -59,14 +60,14 @@ class ClassHooks:
     def _all_hooks(self, given: Iterable[Hook]) -> Hooks:
         """The hooks of the classes, base first, then methods, then the given ones."""
         # sorting twice is stable; the first time checks the given hooks
-        own = Hooks(given).all
+        own = () if isinstance(given, tuple) and not given else in_order(given)
         return Hooks((*class_hooks(type(self)), *method_hooks(self), *own), agent=getattr(self, "name", ""))
 
 
 def class_hooks(cls: type) -> tuple[Hook, ...]:
     """The hooks of the class and of its bases, base first, each once."""
     with _LOCK:
-        found = [hook for each in reversed(cls.__mro__) for hook in _own(each)]
+        found = [hook for each in reversed(cls.__mro__) if "class_hooks" in vars(each) for hook in _own(each)]
     return tuple({id(hook): hook for hook in found}.values())
 
 

@@ -9,13 +9,14 @@ be called from any thread, and from within a hook.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks.base import FunctionHook, Hook
-from agentscope_rx.hooks.compose import CompiledHooks, Operator
+from agentscope_rx.hooks.compose import CompiledHooks, Operator, compiled
 from agentscope_rx.hooks.process_wide import PROCESS_WIDE
 from agentscope_rx.hooks.wrapping.around_hook import AroundHook
 from agentscope_rx.reactive import Flow
@@ -23,6 +24,8 @@ from agentscope_rx.reactive.kernel.forking import new_lock
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
+
+_MAKING = new_lock()
 
 OnChange = Callable[[Sequence[Hook], Sequence[Hook]], object]
 """Called with the hooks to be added and to be removed before they are; an error prevents the change."""
@@ -33,9 +36,9 @@ class Hooks:
 
     def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "", on_change: OnChange | None = None) -> None:
         self._agent = agent
-        self._lock = new_lock()
+        self._lock: threading.Lock | None = None
         self.on_change = on_change
-        self._compiled = CompiledHooks(hooks, agent=agent, process_wide=PROCESS_WIDE.tracers)
+        self._compiled = compiled(hooks, agent, PROCESS_WIDE.tracers)
 
     def __repr__(self) -> str:
         return f"<Hooks {list(self.all)!r}>"
@@ -53,7 +56,7 @@ class Hooks:
     def compiled(self) -> CompiledHooks:
         """The hooks at this moment, and the tracers of the process; immutable: a run keeps them."""
         if self._compiled.process_wide is not PROCESS_WIDE.tracers:
-            with self._lock:
+            with self._changing():
                 self._compiled = self._compile(self._compiled.all)
         return self._compiled
 
@@ -68,14 +71,21 @@ class Hooks:
         return self._compiled.seen
 
     def _compile(self, hooks: Iterable[Hook]) -> CompiledHooks:
-        return CompiledHooks(hooks, agent=self._agent, process_wide=PROCESS_WIDE.tracers)
+        return compiled(hooks, self._agent, PROCESS_WIDE.tracers)
+
+    def _changing(self) -> threading.Lock:
+        """The lock of a change; few agents change their hooks."""
+        with _MAKING:
+            if self._lock is None:
+                self._lock = new_lock()
+            return self._lock
 
     def add(self, *hooks: Hook) -> None:
         """Add hooks, each after the others of its priority, and register their tools.
 
         `ConfigurationError`, with nothing changed, for hooks that the agent could not be built with.
         """
-        with self._lock:
+        with self._changing():
             # sorting is stable
             compiled = self._compile((*self.all, *hooks))
             if self.on_change is not None:
@@ -87,7 +97,7 @@ class Hooks:
 
         `ConfigurationError` if the agent does not have it.
         """
-        with self._lock:
+        with self._changing():
             left = list(self.all)
             found = [index for index, each in enumerate(left) if _is(each, hook)]
             if not found:

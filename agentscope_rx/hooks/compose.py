@@ -69,36 +69,50 @@ _ON_REQUEST = (OutputChunkEvent, PreObserveEvent, PostObserveEvent)
 """Given only to hooks that name them: the first repeats a chunk that other hooks get, the others belong to no run."""
 
 
+def in_order(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
+    """The hooks by priority; `ConfigurationError` for what is no hook, or no list of them."""
+    if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"hooks takes a list of hooks, not {hooks!r:.60}. Did you mean hooks=[...]?")
+    given = list(hooks)
+    for hook in given:
+        if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
+                "make an object of your Hook class, or give an operator its place: around('model', operator)."
+            )
+        check_priority(f"Hook {hook.name}", hook.priority)
+        if hook.observe_only and type(hook).compact is not Hook.compact:
+            raise ConfigurationError(f"{hook!r} cannot be observe_only: a compaction changes the memory.")
+        if hook.observe_only and type(hook).notices is not Hook.notices:
+            raise ConfigurationError(f"{hook!r} cannot be observe_only: its notices are part of the stream.")
+        if hook.observe_only and isinstance(hook, OperatorHook):
+            raise ConfigurationError(
+                f"{hook!r} cannot be observe_only: an operator makes the stream. Observe with "
+                "@hook(ReasoningChunkEvent, observe=True)."
+            )
+    return tuple(sorted(given, key=lambda hook: hook.priority))
+
+
+def compiled(hooks: Iterable[Hook], agent: str, process_wide: tuple[Tracer, ...]) -> CompiledHooks:
+    """The hooks compiled; agents without any share one object."""
+    if isinstance(hooks, tuple) and not hooks and not process_wide:
+        return NO_HOOKS
+    return CompiledHooks(hooks, agent=agent, process_wide=process_wide)
+
+
 class CompiledHooks:
     """The hooks of one agent for one run, sorted and compiled."""
 
     def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "", process_wide: tuple[Tracer, ...] = ()) -> None:
-        if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"hooks takes a list of hooks, not {hooks!r:.60}. Did you mean hooks=[...]?")
-        given = list(hooks)
-        for hook in given:
-            if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigurationError(
-                    f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
-                    "make an object of your Hook class, or give an operator its place: around('model', operator)."
-                )
-            check_priority(f"Hook {hook.name}", hook.priority)
-            if hook.observe_only and type(hook).compact is not Hook.compact:
-                raise ConfigurationError(f"{hook!r} cannot be observe_only: a compaction changes the memory.")
-            if hook.observe_only and type(hook).notices is not Hook.notices:
-                raise ConfigurationError(f"{hook!r} cannot be observe_only: its notices are part of the stream.")
-            if hook.observe_only and isinstance(hook, OperatorHook):
-                raise ConfigurationError(
-                    f"{hook!r} cannot be observe_only: an operator makes the stream. Observe with "
-                    "@hook(ReasoningChunkEvent, observe=True)."
-                )
         self._agent = agent
-        self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
+        self.all: tuple[Hook, ...] = in_order(hooks)
         self.revising: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).revised is not Hook.revised)
         """Hooks with `revised`, asked at the end of a run."""
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}
-        self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
+        self.seen: frozenset[type[Event]] = frozenset(
+            kind for kind in kinds_of_events() if self.all and self._for(kind)
+        )
         """The kinds that at least one hook gets. Data for hooks alone is not collected for others."""
         self.refusing: tuple[Hook, ...] = refusing_of(self.all)
         """Hooks with `refusal`, asked about each call."""
@@ -205,6 +219,10 @@ class CompiledHooks:
     def one_by_one(self, kind: type[Event]) -> bool:
         """True if each hook on the chunks of this kind passes, changes or drops one after the other, in order."""
         return not any(isinstance(hook, OperatorHook) for hook in self._for(kind))
+
+
+NO_HOOKS = CompiledHooks()
+"""Those of an agent without hooks."""
 
 
 def _gets(hook: Hook, kind: type[Event]) -> bool:

@@ -141,7 +141,9 @@ def method_hooks(owner: object) -> tuple[Hook, ...]:
 
     `ConfigurationError` for a method that cannot be called with an event, or with the misspelt name of a hook.
     """
-    found = _attributes(type(owner))
+    found = _checked(type(owner))
+    if not found:
+        return ()
     hooks: list[Hook] = [
         _method_hook(owner, name, found[name]) for name in _NAMES if name in found and not _is_hook(found[name][1])
     ]
@@ -154,9 +156,6 @@ def method_hooks(owner: object) -> tuple[Hook, ...]:
             hooks.append(_AroundMethod(value.kind, value.__get__(owner).operator, value.priority, label))
         elif name in _AROUND:
             hooks.append(_AroundMethod(_AROUND[name], getattr(owner, name), DEFAULT_PRIORITY, label))
-        elif name not in _NAMES:
-            check_around_name(cls, name, value)
-            _check_name(cls, name, value)
     return tuple(hooks)
 
 
@@ -184,13 +183,47 @@ class _DecoratedMethod(FunctionHook[Event]):
         return self._name
 
 
-def _attributes(owner: type) -> dict[str, tuple[type, object]]:
-    """The attributes of the class and its bases, each with the class that defines it; bases first."""
-    found: dict[str, tuple[type, object]] = {}
-    for cls in reversed(owner.__mro__):
-        for name, value in vars(cls).items():
-            found[name] = (cls, value)
-    return found
+_Found = dict[str, tuple[type, object]]
+"""Attributes of a class and its bases, each with the class that defines it; bases first."""
+
+
+class _Checked:
+    """The hooks of a class, and the attributes of it and its bases as they were when these were looked for."""
+
+    __slots__ = ("attributes", "hooks")
+
+    def __init__(self) -> None:
+        self.attributes: tuple[dict[str, object], ...] = ()
+        self.hooks: _Found = {}
+
+
+_KNOWN = "_hooks_of_class"
+
+
+def _checked(owner: type) -> _Found:
+    """The attributes that are hooks; `ConfigurationError` for a misspelt name. Looked for again if a class changes."""
+    classes = owner.__mro__
+    known = vars(owner).get(_KNOWN)
+    if isinstance(known, _Checked) and len(known.attributes) == len(classes):
+        for cls, before in zip(classes, known.attributes, strict=True):
+            # by identity, for nearly all of the values
+            if cast("object", vars(cls)) != before:
+                break
+        else:
+            return known.hooks
+    found = {name: (cls, value) for cls in reversed(classes) for name, value in vars(cls).items()}
+    hooks: _Found = {}
+    for name, (cls, value) in found.items():
+        if isinstance(value, (FunctionHook, AroundHook)) or name in _AROUND or name in _NAMES:
+            hooks[name] = (cls, value)
+        else:
+            check_around_name(cls, name, value)
+            _check_name(cls, name, value)
+    known = _Checked()
+    # kept by the class itself: its functions refer to it
+    setattr(owner, _KNOWN, known)
+    known.hooks, known.attributes = hooks, tuple(dict(vars(cls)) for cls in classes)
+    return hooks
 
 
 def _is_hook(value: object) -> bool:

@@ -14,7 +14,7 @@ from agentscope_rx.messages.marks import MARKS, check_marks
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.places import Places
 from agentscope_rx.reactive import Flow, defer, just
-from agentscope_rx.reactive.kernel.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import shared_lock
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class InMemoryMemory(Memory):
     """Keeps messages in this process. `get` returns a view in O(1), which later changes do not affect."""
 
     def __init__(self, messages: Iterable[Msg] = ()) -> None:
-        self._lock = new_lock()
+        self._lock = shared_lock()
         # views share the list: it is only appended to, and any other change makes a new list
         self._messages = checked_messages(messages)
         # those of this list and of the ones before it, as long as messages are only added and replaced

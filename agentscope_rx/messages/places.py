@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.reactive.kernel.forking import new_lock
+
+_MAKING = new_lock()
 
 
 class Places:
@@ -18,7 +21,7 @@ class Places:
     __slots__ = ("_first", "_known", "_lock", "_more")
 
     def __init__(self) -> None:
-        self._lock = new_lock()
+        self._lock: threading.Lock | None = None
         self._known = 0
         """The number of messages whose ids are known."""
         self._first: dict[str, int] = {}
@@ -28,7 +31,7 @@ class Places:
     def of(self, messages: Sequence[Msg], length: int, ids: Collection[str]) -> list[int]:
         """The indexes, in order, of those of the first `length` messages that have one of these ids."""
         found: list[int] = []
-        with self._lock:
+        with self._reading():
             first, more = self._first, self._more
             if length > self._known:
                 for number, message in enumerate(messages[self._known : length], self._known):
@@ -40,3 +43,10 @@ class Places:
                     found.append(first[id])
                     found += more.get(id, ())
         return sorted([number for number in found if number < length])
+
+    def _reading(self) -> threading.Lock:
+        """The lock, made when it is first needed: few conversations are edited."""
+        with _MAKING:
+            if self._lock is None:
+                self._lock = new_lock()
+            return self._lock

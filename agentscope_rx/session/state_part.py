@@ -61,7 +61,8 @@ class StatePart(Protocol):
 
 def as_part(found: object) -> StatePart | None:
     """The object, if its class has the methods of a part; else None."""
-    is_one = all(callable(getattr(type(found), name, None)) for name in ("state", "load_state"))
+    kind = type(found)
+    is_one = callable(getattr(kind, "load_state", None)) and callable(getattr(kind, "state", None))
     return cast("StatePart", found) if is_one else None
 
 

@@ -6,7 +6,7 @@ Inside out: the tool, its presets, the schema in the place of its own, the added
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, Literal, TypedDict, cast
 
 from pydantic import BaseModel
 
@@ -142,6 +142,9 @@ class RegisteredTool(WrapperTool):
 
 def made(source: object, options: RegisterOptions) -> Tool:
     """The source as a tool with these options; `ConfigurationError` for an option of the wrong type."""
+    if not options:
+        tool = as_tool(source)
+        return tool if tool.background is None or not tool.background.asked else RegisteredTool(tool, options)
     check_keywords("register", options, RegisterOptions)
     mode = options.get("preset_mode", "fixed")
     check_choice("preset_mode", mode, PresetMode)
@@ -169,6 +172,8 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
 
 def made_all(source: object, options: RegisterAllOptions) -> list[Tool]:
     """The tools of a source with these options; every name that the options mention must be there."""
+    if not options:
+        return [made(each, {}) for each in tools_of(source)]
     check_keywords("register_all", options, RegisterAllOptions)
     common = cast("CommonOptions", {name: value for name, value in options.items() if name not in _OF_SEVERAL})
     presets, prefix = options.get("presets") or {}, options.get("prefix", "")
@@ -231,7 +236,7 @@ def check_prefix(prefix: object) -> None:
 
 def check_choice(option: str, value: object, choices: object) -> None:
     """`ConfigurationError` if the value is not one of the Literal's."""
-    known = get_args(choices)
+    known = cast("tuple[object, ...]", getattr(choices, "__args__", ()))
     if value not in known:
         raise ConfigurationError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r:.60}.")
 

@@ -50,6 +50,7 @@ from agentscope_rx.tools.background import BACKGROUND
 
 KnowledgeMode = Literal["generic", "agentic", "both", "none"]
 """Passages for each call, the tool `retrieve_knowledge`, both, or neither."""
+_MODES = get_args(KnowledgeMode)
 
 _RUNS = 4096
 """Runs whose state is kept: one that is disposed of at its very end leaves what it has cited."""
@@ -327,7 +328,7 @@ class KnowledgeHook(Hook):
 
 def check_mode(name: str, mode: object) -> None:
     """`ConfigurationError` for anything but a `KnowledgeMode`."""
-    if mode not in get_args(KnowledgeMode):
+    if mode not in _MODES:
         raise ConfigurationError(f"{name} must be 'generic', 'agentic', 'both' or 'none', not {mode!r:.60}.")
 
 
