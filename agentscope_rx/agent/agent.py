@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
@@ -24,19 +24,19 @@ from typing_extensions import Unpack
 
 from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.conversation import Conversation
-from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, STARTED, RunHandle
+from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, RunHandle
 from agentscope_rx.agent.inbox import When
 from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_name
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
-from agentscope_rx.agent.lifecycle import connect_run
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.observe import observe_messages, parse_call
 from agentscope_rx.agent.revising import revise
-from agentscope_rx.agent.run import Run, Stage
+from agentscope_rx.agent.run import NOTHING, Run, Stage
+from agentscope_rx.agent.run_start import Out, RunStart
 from agentscope_rx.agent.saving_agent import SavingAgent
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.state_persistence import StatePersistence
-from agentscope_rx.agent.stream import last_message, numbered, reply_in
+from agentscope_rx.agent.stream import LastMessage, Numbering, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
@@ -51,9 +51,9 @@ from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, flat_map_iterable, just, then
-from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.unbegun import Unbegun
 from agentscope_rx.session import LeasePolicy, Session, WhenHeld
+from agentscope_rx.tools import Toolkit
 
 T = TypeVar("T")
 
@@ -162,8 +162,9 @@ class Agent(ClassHooks, SavingAgent):
             # a subclass changes the events: the reply is the one in its last event
             events = self._overridden(msgs, None, context, memory, limits, output, when_busy)
             return events.pipe(flat_map_iterable(reply_in))
-        called: Flow[Msg] = Flow(self._connect(last_message, msgs, context, memory, limits, output, when_busy))
-        return called.warning(Unbegun("A call of agent", self.name, sys._getframe(1)))
+        start = self._begun_by(LastMessage, msgs, context, memory, limits, output, when_busy)
+        start.unbegun = Unbegun("A call of agent", self.name, sys._getframe(1))
+        return Flow(start.connect).holding(start.unbegun)
 
     def stream(
         self,
@@ -185,10 +186,9 @@ class Agent(ClassHooks, SavingAgent):
         `ErrorEvent`.
         Cancels: as `call`.
         """
-        events = self._stream(
-            msgs, options, context=context, memory=memory, limits=limits, output=output, when_busy=when_busy
-        )
-        return events.warning(Unbegun("A stream of agent", self.name, sys._getframe(1)))
+        start = self._begun_by(_numbering(options), msgs, context, memory, limits, output, when_busy)
+        start.unbegun = Unbegun("A stream of agent", self.name, sys._getframe(1))
+        return EventStream(start.connect).holding(start.unbegun)
 
     def start(
         self,
@@ -214,25 +214,6 @@ class Agent(ClassHooks, SavingAgent):
         return RunHandle(
             events, agent=self, id=uuid4().hex, linger=linger, capacity=capacity, max_bytes=max_bytes
         ).begin()
-
-    def _stream(
-        self,
-        msgs: CallInput = None,
-        options: StreamOptions | None = None,
-        *,
-        context: RuntimeContext | None = None,
-        memory: Memory | None = None,
-        limits: UsageLimits | None = None,
-        output: object = None,
-        when_busy: WhenBusy | None = None,
-    ) -> EventStream:
-        """`stream`, without the warning if it is never subscribed to."""
-
-        def out(events: Flow[Event], run: Run) -> Flow[Event]:
-            return numbered(events, run, options)
-
-        check_input("options", options, StreamOptions)
-        return EventStream(self._connect(out, msgs, context, memory, limits, output, when_busy))
 
     def _overridden(
         self,
@@ -260,18 +241,18 @@ class Agent(ClassHooks, SavingAgent):
             if output is None:
                 return self.stream(msgs, context=context, memory=memory)
             return self.stream(msgs, context=context, memory=memory, output=output)
-        return self._stream(msgs, context=context, memory=memory, output=output)
+        return EventStream(self._begun_by(Numbering, msgs, context, memory, None, output, None).connect)
 
-    def _connect(
+    def _begun_by(
         self,
-        out: Callable[[Flow[Event], Run], Flow[T]],
+        out: Out[T],
         msgs: CallInput,
         context: RuntimeContext | None,
         memory: Memory | None,
         limits: UsageLimits | None,
         output: object,
         when_busy: WhenBusy | None,
-    ) -> Callable[[Sink[T], Scope], None]:
+    ) -> RunStart[T]:
         """Check the arguments now. Each subscription begins a run, and gets `out` of its events."""
         given = parse_call(msgs, self.name)
         check_input("context", context, RuntimeContext)
@@ -279,18 +260,7 @@ class Agent(ClassHooks, SavingAgent):
         check_input("limits", limits, UsageLimits)
         request = self.requested(output)
         busy = self.when_busy if when_busy is None else check_when_busy(when_busy, self.check_running)
-
-        def begin(scope: Scope) -> Run:
-            run = self.new_run(memory if memory is not None else self.memory, scope, context, limits)
-            run.when_busy = busy
-            if request is not None:
-                run.request = request
-                self.ask(run, request)
-            if (start := STARTED.get()) is not None:
-                start.take(self, run)
-            return run
-
-        return connect_run(self, given, begin, out)
+        return RunStart(self, given, out, self.memory if memory is None else memory, context, limits, request, busy)
 
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
         """Remember messages of other agents without answering; allowed during a run.
@@ -351,7 +321,7 @@ class Agent(ClassHooks, SavingAgent):
             runs = [run for run in entered if run.id == run_id]
         else:
             # of each flag the run that holds it, or the first that waits for it
-            flags = tuple(self.conversation(memory).flags)
+            flags = self.conversation(memory).flags
             runs = [run for flag in flags for run in flag.interruptible[:1]]
         if len(runs) > 1:
             ids = [run.id for run in runs]
@@ -377,7 +347,7 @@ class Agent(ClassHooks, SavingAgent):
         """
 
         def all_idle() -> Flow[None]:
-            flags = (flag.idle() for conversation in self._chosen(memory) for flag in tuple(conversation.flags))
+            flags = (flag.idle() for conversation in self._chosen(memory) for flag in conversation.flags)
             return concat(*flags).pipe(then(lambda: just(None)))
 
         return defer(all_idle)
@@ -436,7 +406,7 @@ class Agent(ClassHooks, SavingAgent):
         """The step before the input is remembered (default: none). Raise an error to refuse the call."""
         if event.answers:
             raise InvalidInputError(f"{type(self).__name__} {self.name!r} has no calls to approve or reject.")
-        return empty()
+        return NOTHING
 
     def requested(self, output: object) -> OutputRequest | None:
         """The request for a structured `output`; `ConfigurationError` unless a subclass supports it."""
@@ -451,8 +421,13 @@ class Agent(ClassHooks, SavingAgent):
     def tidied(self, run: Run) -> Flow[Event]:
         """Clean up memory at the end of every run, also of a failed one: `Hook.revised`, and marks."""
         if not run.hooks.revising:
-            return drop_transient(run) if run.memory.marked else empty()
+            return drop_transient(run) if run.memory.marked else NOTHING
         return concat(revise(run), defer(lambda: drop_transient(run) if run.memory.marked else empty()))
+
+    @property
+    def _toolkit(self) -> Toolkit | None:
+        """The tools of the agent, if it has any."""
+        return None
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""
@@ -463,7 +438,14 @@ class Agent(ClassHooks, SavingAgent):
             conversation=self._conversations.of(memory),
             context=context,
             limits=limits if limits is not None else self.limits,
+            toolkit=self._toolkit,
             hooks=self.hooks.compiled,
         )
         run.agent = self
         return run
+
+
+def _numbering(options: StreamOptions | None) -> Out[Event]:
+    """The sink that numbers the events which the options select."""
+    check_input("options", options, StreamOptions)
+    return Numbering if options is None else partial(Numbering, options=options)

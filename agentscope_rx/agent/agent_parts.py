@@ -19,6 +19,7 @@ from weakref import ref
 
 from agentscope_rx.errors import ConfigurationError, SavedStateError, SessionValueError
 from agentscope_rx.hooks import Hook, Hooks
+from agentscope_rx.memory import Memory
 from agentscope_rx.parts import PartState, PartStates, dump_parts
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.session.entry import Unwritable, find_unwritable, too_deep
@@ -32,6 +33,7 @@ class PartsOwner(Protocol):
 
     name: str
     hooks: Hooks
+    memory: Memory
 
     @property
     def own_tools(self) -> Iterable[Tool]:
@@ -68,6 +70,11 @@ class AgentParts:
         self._registered: dict[str, StatePart] = {}
         # the state that each part had when it was first seen
         self._first: dict[str, PartState] = {}
+
+    def are_in(self, memory: Memory) -> bool:
+        """True if the parts are saved with the conversation in this memory: the owner's own."""
+        owner = self._owner()
+        return owner is not None and owner.memory is memory
 
     def register(self, name: str, part: StatePart) -> None:
         """Add a part; `ConfigurationError` if the name is taken, or its state has no JSON form."""

@@ -33,6 +33,7 @@ from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.durable.journal import EffectJournal, SettledParts
 from agentscope_rx.agent.durable.saved_run import SavedRun, digest_of
 from agentscope_rx.agent.hearing import Hearing
+from agentscope_rx.agent.input import NO_IDS
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.running_flag import RunningFlag
@@ -45,11 +46,14 @@ from agentscope_rx.memory.growing_view import GrowingView
 from agentscope_rx.messages import Msg, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
 from agentscope_rx.parts import PartState, PartStates
-from agentscope_rx.reactive.kernel.forking import new_rlock
+from agentscope_rx.reactive.kernel.forking import new_lock, new_rlock
 from agentscope_rx.session import Session
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.sub_agent.conversations import SubConversations
+
+
+_MAKING = new_lock()
 
 
 class Conversation:
@@ -58,17 +62,18 @@ class Conversation:
     __slots__ = (
         "__weakref__",
         "_admitted",
+        "_approvals",
+        "_call_ids",
         "_copies",
+        "_flags",
         "_id",
-        "_saved_items",
+        "_items",
+        "_view",
         "active_groups",
-        "approvals",
         "binding",
-        "call_ids",
         "children",
         "cut_off",
         "flag",
-        "flags",
         "hearing",
         "interrupted",
         "jobs",
@@ -82,20 +87,16 @@ class Conversation:
         "registered",
         "settled",
         "unfinished",
-        "view",
     )
 
     def __init__(self, name: str) -> None:
         self._id = ""
         self.names: tuple[str, ...] = (name,)  # its own, and those of members that speak for it
         self.flag: RunningFlag = RunningFlag(name)
-        # with check_running=False every run has a flag of its own: each can be interrupted and waited for
-        self.flags: set[RunningFlag] = {self.flag}
+        self._flags: set[RunningFlag] | None = None
         self.lock: threading.RLock = new_rlock()
         """The lock held while a run takes or leaves pending calls."""
-        self.call_ids: CallIds = CallIds()
         self.pending: frozenset[str] | None = None
-        self.approvals: Approvals = Approvals()
         self.cut_off: tuple[Msg, ...] | None = None
         """The input of the last run, if a shutdown has cut it off: the same input resumes it."""
         self.output: PendingOutput | None = None
@@ -120,15 +121,17 @@ class Conversation:
         """The tool calls that have begun, if checkpoints are made within runs, or were by another process."""
         self.jobs: Jobs | None = None
         """The work in the background, if the agent has tools for it."""
-        self.view: GrowingView = GrowingView()
-        """The messages as requests send them, if some have marks or short forms."""
         self.hearing: Hearing | None = None
         """The messages that it hears from other agents, once it has joined a group."""
         self.on_run: Callable[[RunState], object] | None = None
         """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0
-        self._copies: list[SavedCopy] = []
-        self._saved_items = ItemsOfHistory()
+        self._copies: tuple[SavedCopy, ...] = ()
+        # made when they are needed first: see the properties
+        self._approvals: Approvals | None = None
+        self._call_ids: CallIds | None = None
+        self._items: ItemsOfHistory | None = None
+        self._view: GrowingView | None = None
 
     @property
     def name(self) -> str:
@@ -145,14 +148,70 @@ class Conversation:
         return self._id
 
     @property
+    def approvals(self) -> Approvals:
+        """The answers of callers: to pending calls, and those that hold for later ones."""
+        found = self._approvals
+        if found is None:
+            with _MAKING:
+                found = self._approvals = self._approvals or Approvals()
+        return found
+
+    @property
+    def call_ids(self) -> CallIds:
+        """The ids of the calls in this conversation."""
+        found = self._call_ids
+        if found is None:
+            with _MAKING:
+                found = self._call_ids = self._call_ids or CallIds()
+        return found
+
+    @property
+    def view(self) -> GrowingView:
+        """The messages as requests send them, if some have marks or short forms."""
+        found = self._view
+        if found is None:
+            with _MAKING:
+                found = self._view = self._view or GrowingView()
+        return found
+
+    def restore_approvals(self, approvals: Approvals) -> None:
+        """Replace the answers by those that were saved."""
+        self._approvals = approvals
+
+    def take_over(self, other: Conversation) -> None:
+        """Go on with the sub-agents, the approvals and the ids of calls of another one, whose agent has changed."""
+        self.children, self._approvals, self._call_ids = other.children, other._approvals, other._call_ids
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def flags(self) -> tuple[RunningFlag, ...]:
+        """The flags of its runs. With check_running=False every run has one: each can be interrupted and waited for."""
+        flags = self._flags
+        return (self.flag,) if flags is None else (self.flag, *tuple(flags))
+
+    def add_flag(self, flag: RunningFlag) -> None:
+        """A run begins, with the conversation's flag or with one of its own."""
+        if flag is not self.flag:
+            with _MAKING:
+                if self._flags is None:
+                    self._flags = set()
+                self._flags.add(flag)
+
+    def drop_flag(self, flag: RunningFlag) -> None:
+        """A run has ended."""
+        if self._flags is not None:
+            self._flags.discard(flag)
+
+    @property
     def runs(self) -> tuple[RunState, ...]:
         """The runs in progress or being cleaned up."""
-        return tuple(run for flag in tuple(self.flags) if (run := flag.run) is not None)
+        return tuple(run for flag in self.flags if (run := flag.run) is not None)
 
     @property
     def entered(self) -> tuple[RunState, ...]:
         """The runs that can be interrupted: in progress, or waiting for the clean-up of another."""
-        return tuple(run for flag in tuple(self.flags) for run in flag.interruptible)
+        return tuple(run for flag in self.flags for run in flag.interruptible)
 
     def entered_within(self) -> Iterator[RunState]:
         """The runs that can be interrupted, those of the sub-agents included."""
@@ -172,7 +231,7 @@ class Conversation:
     @property
     def rules(self) -> tuple[ApprovalRule, ...]:
         """The answers that hold for later calls, the latest last."""
-        return self.approvals.rules
+        return () if self._approvals is None else self._approvals.rules
 
     @property
     def saved_as(self) -> str | None:
@@ -196,7 +255,7 @@ class Conversation:
 
     def snapshot(self, run: RunState) -> Snapshot:
         """The state before this run reads the history."""
-        return Snapshot(self.pending or frozenset(), not self._others(run), self._admitted)
+        return Snapshot(self.pending or NO_IDS, not self._others(run), self._admitted)
 
     def lost_in(self, history: Sequence[Msg], before: Snapshot) -> tuple[ToolUseBlock, ...]:
         """The open calls of the agent's last message that no run has left pending: memory has lost their results.
@@ -208,13 +267,15 @@ class Conversation:
             return ()
         return tuple(call for call in open_calls(history, self.names) if call.id not in known)
 
-    def _others(self, besides: RunState | None) -> list[RunState]:
+    def _others(self, besides: RunState | None) -> Sequence[RunState]:
+        if self._flags is None and self.flag.run is besides:
+            return ()
         return [run for run in self.runs if run is not besides and not run.calls.ended]
 
     @property
     def unsettled(self) -> frozenset[str] | None:
         """The pending calls, and those that the runs in progress are about to settle; None if not known."""
-        open = frozenset(id for run in self._others(None) for id in tuple(run.calls.open))
+        open = frozenset[str](id for run in self._others(None) for id in tuple(run.calls.open))
         return open.union(self.pending or ()) if open else self.pending
 
     def answerable_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
@@ -237,7 +298,7 @@ class Conversation:
         """The run has taken its input. Calls that were pending are its own now, or gone from the history."""
         run.calls.admitted = True
         self._admitted += 1
-        self.pending = (self.pending or frozenset()).difference(before.pending, run.calls.open)
+        self.pending = self.pending.difference(before.pending, run.calls.open) if self.pending else NO_IDS
         if self.output is not None and self.output.calls.isdisjoint(self.pending):
             self.output = None
 
@@ -266,9 +327,9 @@ class Conversation:
             return
         if run.toolkit.active_groups != run.groups:
             self.active_groups = run.toolkit.active_groups
-        left = frozenset(calls.open) if calls.pending else frozenset[str]()
+        left = frozenset(calls.open) if calls.pending else NO_IDS
         with self.lock:
-            pending = self.pending or frozenset()
+            pending = self.pending or NO_IDS
             if calls.ended:
                 left &= pending & calls.left
                 pending -= calls.left
@@ -278,11 +339,13 @@ class Conversation:
                 if run.request is not None and run.request.output is not None and (left or cut_off):
                     self.output = PendingOutput(run.request.output, left)
             calls.ended, calls.left = True, left
-            self.pending = pending | left
-            self.approvals.keep(self.pending)
+            self.pending = pending | left if left else pending
+            if self._approvals is not None:
+                self._approvals.keep(self.pending)
             if self.children is not None:
                 self.children.keep(self.unsettled or ())
-        self.call_ids.release(run.id, (other.id for other in self._others(run)))
+        if self._call_ids is not None:
+            self._call_ids.release(run.id, (other.id for other in self._others(run)))
 
     # --- the saved copy -------------------------------------------------------------------------------------------
 
@@ -292,7 +355,7 @@ class Conversation:
             for copy in self._copies:
                 if copy.is_at(session, key):
                     return copy
-            self._copies.append(SavedCopy(session, key, entries))
+            self._copies = (*self._copies, SavedCopy(session, key, entries))
             return self._copies[-1]
 
     def items_of(self, history: Sequence[Msg]) -> SavedItems:
@@ -305,6 +368,12 @@ class Conversation:
         with self.lock:
             self._saved_items.note(history, items)
 
+    @property
+    def _saved_items(self) -> ItemsOfHistory:
+        if self._items is None:
+            self._items = ItemsOfHistory()
+        return self._items
+
 
 def _content(message: Msg) -> tuple[object, ...]:
     return message.role, message.name, message.content
@@ -313,7 +382,7 @@ def _content(message: Msg) -> tuple[object, ...]:
 class Conversations:
     """An agent's conversations by memory object. Each is made at its first use, and is dropped with its memory."""
 
-    def __init__(self, name: str, parts: Callable[[Memory], AgentParts | None] = lambda memory: None) -> None:
+    def __init__(self, name: str, parts: AgentParts | None = None) -> None:
         self._name = name
         self._parts = parts
         self._lock = new_rlock()
@@ -332,7 +401,8 @@ class Conversations:
                 by_id = self._by_id
                 dropped = ref(memory, lambda _: by_id.pop(key, None))
                 conversation = Conversation(self._name)
-                conversation.registered = self._parts(memory)
+                if self._parts is not None and self._parts.are_in(memory):
+                    conversation.registered = self._parts
                 self._by_id[key] = (dropped, conversation)
             return self._by_id[key][1]
 

@@ -44,7 +44,7 @@ def _with_deadline(run: Run, limits: UsageLimits, deadline: float, events: Flow[
             run.interruption.request(None, InterruptSource.SYSTEM, Cut.DEADLINE)
 
         if limits.on_limit == "summary":
-            run.timers.append(run.scope.call_later(max(0.0, left - limits.summary_reserve), interrupt))
+            run.timers = (*run.timers, run.scope.call_later(max(0.0, left - limits.summary_reserve), interrupt))
         return events.pipe(until(run, deadline, left))
 
     return defer(begin)

@@ -49,8 +49,8 @@ class Inbox:
         self._agent = agent
         self.run_id: str = run_id
         self._loop = loop
-        self.items: list[QueuedInput] = []
-        """The inputs that wait, in order."""
+        self.items: tuple[QueuedInput, ...] = ()
+        """The inputs that wait, in order; replaced at each change."""
         self.closed: bool = False
         """True once the run takes no more input."""
         self.on_put: Callable[[], object] | None = None
@@ -70,7 +70,7 @@ class Inbox:
                 raise RunEndedError(self._agent, self.run_id)
             if sum(item.job is None for item in self.items) >= MAX_INPUTS:
                 raise InboxFullError(self._agent, self.run_id, MAX_INPUTS)
-            self.items.append(queued)
+            self.items = (*self.items, queued)
             on_put = self.on_put
         if on_put is not None:
             on_put()
@@ -80,7 +80,7 @@ class Inbox:
         with _LOCK:
             if self.closed:
                 return False
-            self.items.append(QueuedInput((), "next_round", True, job))
+            self.items = (*self.items, QueuedInput((), "next_round", True, job))
             on_put = self.on_put
         if on_put is not None:
             on_put()
@@ -102,7 +102,7 @@ class Inbox:
     def taken(self, queued: QueuedInput) -> None:
         """Memory has this input."""
         with _LOCK:
-            self.items.remove(queued)
+            self.items = tuple(item for item in self.items if item is not queued)
 
     def at_end(self) -> bool:
         """True if an input is due where the run would end; else the inbox is closed, in the same moment.

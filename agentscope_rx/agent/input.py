@@ -44,6 +44,9 @@ class ParsedInput(NamedTuple):
     """True for an empty list: unlike no input, it does not ask for the pending calls to be run."""
 
 
+NO_IDS: frozenset[str] = frozenset()
+
+
 class RunInput:
     """The input of one run: as the caller gave it, after hooks, and its effect on the pending calls."""
 
@@ -52,7 +55,7 @@ class RunInput:
     def __init__(self) -> None:
         self.given: tuple[Msg, ...] = ()
         """The messages as the caller gave them."""
-        self.given_ids: frozenset[str] = frozenset()
+        self.given_ids: frozenset[str] = NO_IDS
         """The ids of the caller's messages; empty if the run resumes one that was cut off."""
         self.messages: tuple[Msg, ...] = ()
         """The messages as they are remembered, after hooks."""
@@ -62,9 +65,9 @@ class RunInput:
         """The messages that were enqueued and taken, as they are remembered."""
         self.passes_by: bool = False
         """True if the input neither answers nor runs the pending calls: they are closed before it."""
-        self.answered: frozenset[str] = frozenset()
+        self.answered: frozenset[str] = NO_IDS
         """The ids of the pending calls that the input decides, and of the calls around them."""
-        self.handed_down: frozenset[str] = frozenset()
+        self.handed_down: frozenset[str] = NO_IDS
         """The ids of the results in the input that belong to calls of sub-agents, which remember them."""
 
     @property

@@ -24,9 +24,8 @@ from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease
 from agentscope_rx.agent.notices import noticed
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
-from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.agent.run import NOTHING, Done, Run
 from agentscope_rx.agent.run_history import run_history
-from agentscope_rx.agent.run_probes import probed_run
 from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.snapshot import Snapshot
 from agentscope_rx.agent.sub_agent.pending import without_results
@@ -38,7 +37,6 @@ from agentscope_rx.hooks.notices import NoticeRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.models.probing import IN_USE
 from agentscope_rx.reactive import (
     Flow,
     Outcome,
@@ -46,11 +44,11 @@ from agentscope_rx.reactive import (
     catch,
     concat,
     concat_map,
-    count_abandoned,
     defer,
     empty,
     just,
     next_turn,
+    onward,
     recurse,
     shield,
     then,
@@ -58,42 +56,9 @@ from agentscope_rx.reactive import (
     using,
 )
 from agentscope_rx.reactive.kernel.observer import Sink, attach
+from agentscope_rx.reactive.sources.blocking import abandoned_in
 
 T = TypeVar("T")
-
-
-def connect_run(
-    agent: AgentCore, given: ParsedInput, begin: Callable[[Scope], Run], out: Callable[[Flow[Event], Run], Flow[T]]
-) -> Callable[[Sink[T], Scope], None]:
-    """The function that a subscription calls: it begins a run, and attaches `out` of its events."""
-
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        try:
-            run = begin(scope.own_demand())
-            if run.conversation.on_run is not None:
-                run.conversation.on_run(run)
-                _drained_with_parents(run)
-        except Exception as error:
-            failed: Flow[T] = throw(error)
-            attach(next_turn(failed), sink, scope)
-            return
-        events = run_events(agent, run, given)
-        if run.hooks.probes is not None or IN_USE.ever:
-            events = probed_run(agent, run, given, events)
-        attach(out(events, run), sink, run.scope)
-
-    return connect
-
-
-def _drained_with_parents(run: Run) -> None:
-    """Let the shutdowns of the agents above wait for its background work: they know only that of their own runs."""
-    jobs, above = run.conversation.jobs, run.parent
-    while jobs is not None and above is not None:
-        parent = cast("Run", above)
-        shutdown = cast("AgentCore", parent.agent).shutdown
-        if shutdown is not None:
-            shutdown.drain(jobs)
-        above = parent.parent
 
 
 # --- the running flag ---------------------------------------------------------------------------------------------
@@ -106,26 +71,59 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     its ErrorEvent.
     Cancels: the run. The flag is free once memory is repaired and the conversation saved.
     """
-    conversation = run.conversation
-    flag = conversation.flag if agent.check_running else RunningFlag(agent.name)
+    life = _Life(agent, run, given)
+    return using(life.acquire, life.use, life.release, on_dispose=life.leave)
 
-    begun = False
 
-    def begin() -> Flow[Event]:
-        return count_abandoned(with_lease(agent, run, after_lease), run.left_behind)
+class _Life:
+    """One run, from the acquisition of the running flag to its release."""
 
-    def after_lease() -> Flow[Event]:
-        nonlocal begun
-        begun = True
-        return _after_repair(agent, conversation, flag, lambda: _events(agent, run, given))
+    __slots__ = ("_agent", "_begun", "_flag", "_given", "_run")
 
-    def release(run: Run, ending: Outcome) -> Flow[object] | None:
-        if not begun:
+    def __init__(self, agent: AgentCore, run: Run, given: ParsedInput) -> None:
+        self._agent = agent
+        self._run = run
+        self._given = given
+        self._flag = run.conversation.flag if agent.check_running else RunningFlag(agent.name)
+        self._begun = False
+
+    def acquire(self) -> Flow[Run]:
+        agent, run = self._agent, self._run
+        # a sub-agent's run is part of one that may still finish
+        if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
+            run.inbox.close()
+            return next_turn(throw(AgentShuttingDownError(agent.name)))
+        run.conversation.add_flag(self._flag)
+        entered = cast("Flow[Run]", self._flag.acquire(run, run.when_busy, agent.queue_limit))
+        deadline = None if run.limits is None else run.limits.deadline
+        return entered if deadline is None else entered.pipe(until(run, deadline, deadline))
+
+    def use(self, run: Run) -> Flow[Event]:
+        return next_turn(Flow(self._enter))
+
+    def _enter(self, sink: Sink[Event], scope: Scope) -> None:
+        # the scope is that of `using`, and of nothing else
+        abandoned_in(scope, self._run.left_behind)
+        attach(defer(self._begin), sink, scope)
+
+    def _begin(self) -> Flow[Event]:
+        return with_lease(self._agent, self._run, self._held)
+
+    def _held(self) -> Flow[Event]:
+        self._begun = True
+        return _after_repair(self._agent, self._run.conversation, self._flag, self._events)
+
+    def _events(self) -> Flow[Event]:
+        return _events(self._agent, self._run, self._given)
+
+    def release(self, run: Run, ending: Outcome) -> Flow[object] | None:
+        if not self._begun:
             # disposed or refused before it has begun: there is nothing to repair or to save
-            return given_up(run, free)
-        return _released(agent, run, ending, free)
+            return given_up(run, self._free)
+        return _released(self._agent, run, ending, self._free)
 
-    def free() -> None:
+    def _free(self) -> None:
+        run, conversation, flag = self._run, self._run.conversation, self._flag
         if not run.inbox.closed:
             run.inbox.close()
         run.drop_timers()
@@ -134,24 +132,11 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         conversation.end(run)
         flag.release(run)
         if flag is not conversation.flag:
-            conversation.flags.discard(flag)
+            conversation.drop_flag(flag)
 
-    def leave(run: Run) -> None:
+    def leave(self, run: Run) -> None:
         run.inbox.close()
-        flag.leave(run)
-
-    return using(partial(_acquire, agent, run, flag), lambda _: next_turn(defer(begin)), release, on_dispose=leave)
-
-
-def _acquire(agent: AgentCore, run: Run, flag: RunningFlag) -> Flow[Run]:
-    # a sub-agent's run is part of one that may still finish
-    if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
-        run.inbox.close()
-        return next_turn(throw(AgentShuttingDownError(agent.name)))
-    run.conversation.flags.add(flag)
-    entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))
-    deadline = None if run.limits is None else run.limits.deadline
-    return entered if deadline is None else entered.pipe(until(run, deadline, deadline))
+        self._flag.leave(run)
 
 
 def between_runs(agent: AgentCore, memory: Memory, use: Callable[[Conversation], Flow[T]]) -> Flow[T]:
@@ -230,11 +215,11 @@ def _after_repair(
 ) -> Flow[T]:
     """`following()`, once the memory of lost runs is repaired: these could not repair it themselves."""
     lost = flag.take_lost()
-    for other in tuple(conversation.flags):
+    for other in conversation.flags:
         if other is not flag and (taken := other.take_lost()):
             lost = (*lost, *taken)
             if other is not conversation.flag:
-                conversation.flags.discard(other)
+                conversation.drop_flag(other)
     if not lost:
         return following()
     return concat(*(repair(agent, cast("Run", run)) for run in lost)).pipe(then(following))
@@ -245,34 +230,34 @@ def _after_repair(
 
 def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     _go_on(agent, run, given)
-
-    def end(done: Done) -> Flow[Event]:
-        return _end(agent, run, done.message)
-
-    def begin() -> Flow[Event]:
-        stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=end))
-        if run.conversation.jobs is not None:
-            stages = beside(run.conversation.jobs, run, stages)
-        if agent.place is None:
-            return concat(_pre_call(agent, run, given), stages)
-
-        def go_on() -> Flow[Event]:
-            # it may have been loaded only now
-            before = run.resumed
-            _go_on(agent, run, given)
-            events = concat(_pre_call(agent, run, given), stages)
-            # the deadline of a run that goes on counts what the lost one has taken
-            return events if run.resumed is before else in_time(run, events)
-
-        return concat(bound(agent, run), defer(go_on))
-
+    make = partial(_stages if agent.place is None else _bound_stages, agent, run, given)
     around = run.hooks.around_call
-    events = begin() if around is None else _around_call(around, run, given, begin)
-    events = in_time(run, events)
-    # `using` holds an error back until the work that it has cut off has ended (tools' clean-up, writes to memory):
-    # only then is it known which calls are open
-    settled = using(lambda: just(run), lambda _: guarded(run, events), lambda run, ending: None)
-    return settled.pipe(catch(lambda error: _fail(agent, run, error)))
+    events = make() if around is None else _around_call(around, run, given, make)
+    # an error is held back until the work that it has cut off has ended (tools' clean-up, writes to memory): only then
+    # is it known which calls are open
+    return guarded(run, in_time(run, events)).pipe(catch(partial(_fail, agent, run), settled=True))
+
+
+def _bound_stages(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
+    """The same, once the conversation is bound to the session of the agent."""
+
+    def go_on() -> Flow[Event]:
+        # it may have been loaded only now
+        before = run.resumed
+        _go_on(agent, run, given)
+        events = _stages(agent, run, given)
+        # the deadline of a run that goes on counts what the lost one has taken
+        return events if run.resumed is before else in_time(run, events)
+
+    return concat(bound(agent, run), defer(go_on))
+
+
+def _stages(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
+    """From PreCall to the last event."""
+    stages = cast("Flow[Event]", recurse(partial(agent.route, run), done=Done, last=partial(_end, agent, run)))
+    if run.conversation.jobs is not None:
+        stages = beside(run.conversation.jobs, run, stages)
+    return concat(defer(partial(_pre_call, agent, run, given)), stages)
 
 
 def _go_on(agent: AgentCore, run: Run, given: ParsedInput) -> None:
@@ -298,30 +283,12 @@ def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Call
 
 
 def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
-    def with_history(system: Msg | None) -> Flow[PreCallEvent]:
-        return run.history().pipe(concat_map(lambda history: fire(history, system)))
+    def with_history(system: Msg | None) -> Flow[Event]:
+        return onward(run.history(), partial(fire, system))
 
-    def fire(history: Sequence[Msg], system: Msg | None) -> Flow[PreCallEvent]:
-        conversation = run.conversation
-        # a run that a shutdown has cut off is resumed by the same input, or by none
-        messages = given_messages = () if conversation.resumed(given.messages) else given.messages
-        if conversation.hearing is not None:
-            messages = conversation.hearing.unheard(messages, history)
-        pending = conversation.pending_in(history, run)
-        named = named_as_called(messages, conversation.leaves(pending)) if pending else messages
-        run.input.given = messages or conversation.cut_off or remembered_input(run, history)
-        run.input.given_ids = frozenset(message.id for message in given_messages)
-        return run.hooks.fire(
-            PreCallEvent(
-                source=run.source,
-                input=named,
-                answers=given.answers,
-                system_message=system,
-                history=history,
-                pending=pending,
-                resumes=None if run.resumed is None else resumed_run(run.resumed),
-            )
-        )
+    def fire(system: Msg | None, history: Sequence[Msg]) -> Flow[Event]:
+        event = _pre_call_event(run, given, system, history)
+        return run.hooks.fire_then(event, admit)
 
     def admit(event: PreCallEvent) -> Flow[Event]:
         check_input_messages(event.input)
@@ -331,7 +298,28 @@ def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         before = run.conversation.snapshot(run)
         return run.history().pipe(concat_map(lambda history: _admit(agent, run, given, event, history, before)))
 
-    return system_message(agent.sys_prompt, run).pipe(concat_map(with_history), concat_map(admit))
+    return onward(system_message(agent.sys_prompt, run), with_history)
+
+
+def _pre_call_event(run: Run, given: ParsedInput, system: Msg | None, history: Sequence[Msg]) -> PreCallEvent:
+    conversation = run.conversation
+    # a run that a shutdown has cut off is resumed by the same input, or by none
+    messages = given_messages = () if conversation.resumed(given.messages) else given.messages
+    if conversation.hearing is not None:
+        messages = conversation.hearing.unheard(messages, history)
+    pending = conversation.pending_in(history, run)
+    named = named_as_called(messages, conversation.leaves(pending)) if pending else messages
+    run.input.given = messages or conversation.cut_off or remembered_input(run, history)
+    run.input.given_ids = frozenset([message.id for message in given_messages])
+    return PreCallEvent(
+        source=run.source,
+        input=named,
+        answers=given.answers,
+        system_message=system,
+        history=history,
+        pending=pending,
+        resumes=None if run.resumed is None else resumed_run(run.resumed),
+    )
 
 
 def _admit(
@@ -355,11 +343,16 @@ def _admit(
         if run.resumed is None:
             conversation.unfinished = None
     shown = _shown(run, event, lost)
-    events = concat(just(shown), run.close_lost(lost), settled, _remember_input(run))
+    run.input.unwritten = run.input.messages
+    if conversation.hearing is not None:
+        conversation.hearing.note(run.input.messages)
     if run.hooks.around_call is not None:
         # an operator may hold it back until the run has failed
         run.unemitted.append(shown)
-    return events
+    remembered = defer(partial(run.remember_then, run.input.messages, None, _nothing, foreign=True))
+    if not lost and settled is NOTHING:
+        return concat(just(shown), remembered)
+    return concat(just(shown), run.close_lost(lost), settled, remembered)
 
 
 def _request_pending_output(agent: AgentCore, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> None:
@@ -392,35 +385,33 @@ def _shown(run: Run, event: PreCallEvent, lost: tuple[ToolUseBlock, ...]) -> Pre
     return event.replace(lost=lost) if lost else event
 
 
-def _remember_input(run: Run) -> Flow[Event]:
-    remembered = run.remember(run.input.messages, foreign=True)
-    run.input.unwritten = run.input.messages
-    if run.conversation.hearing is not None:
-        run.conversation.hearing.note(run.input.messages)
-    nothing: Flow[Event] = empty()
-    return remembered.pipe(then(lambda: nothing))
+def _nothing() -> Flow[Event]:
+    return NOTHING
 
 
 # --- the end ------------------------------------------------------------------------------------------------------
 
 
-def _end(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
+def _end(agent: AgentCore, run: Run, done: Done) -> Flow[Event]:
+    message = done.message
     if not run.inbox.closed:
         run.inbox.close()
-    tidied = run.hooks.watched(MemoryEvent, agent.tidied(run))
+    tidied = agent.tidied(run)
     if run.durable is not None and PostCallEvent in run.hooks.seen and not run.calls.open:
         # hooks may take their time, and the reply is there
         follow = partial(_post_call, agent, run, message)
-        return concat(tidied, run.durable.before(run, "end", follow, reply=message))
-    return concat(tidied, defer(lambda: _post_call(agent, run, message)))
+        last = run.durable.before(run, "end", follow, reply=message)
+    else:
+        last = defer(partial(_post_call, agent, run, message))
+    return last if tidied is NOTHING else concat(run.hooks.watched(MemoryEvent, tidied), last)
 
 
 def _post_call(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
-    def fire(history: Sequence[Msg]) -> Flow[PostCallEvent]:
+    def fire(history: Sequence[Msg]) -> Flow[Event]:
         event = PostCallEvent(
             source=run.source, message=message, usage=run.usage.tokens, input=run.input.messages, history=history
         )
-        return run.hooks.fire(event)
+        return run.hooks.fire_then(event, end)
 
     def end(event: PostCallEvent) -> Flow[Event]:
         if event.message is message or event.message == message:
@@ -436,8 +427,7 @@ def _post_call(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
             then(lambda: _save(agent, run, event.replace(message=changed)))
         )
 
-    fired = run_history(run).pipe(concat_map(fire)) if PostCallEvent in run.hooks.seen else fire(())
-    return fired.pipe(concat_map(end))
+    return onward(run_history(run), fire) if PostCallEvent in run.hooks.seen else fire(())
 
 
 def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
@@ -464,7 +454,7 @@ def _fail(agent: AgentCore, run: Run, error: Exception) -> Flow[Event]:
     if run.input.unwritten:
         unwritten = tuple(message.id for message in run.input.unwritten)
         unemitted.append(MemoryEvent(source=run.source, removed=unwritten))
-    left: Flow[Event] = run.hooks.watched(ContextEvent, just(*unemitted)) if unemitted else empty()
+    left = run.hooks.watched(ContextEvent, just(*unemitted)) if unemitted else NOTHING
     repaired = run.hooks.watched(MemoryEvent, concat(left, repair(agent, run, ToolResultKind.FAILED)))
     return concat(repaired, _checkpoint(agent, run), last, throw(error))
 
@@ -474,12 +464,12 @@ def _checkpoint(agent: AgentCore, run: Run) -> Flow[Event]:
         # begun only now: the repaired conversation is saved
         closing(run)
         checkpoint = agent.checkpoint(run)
-        return empty() if checkpoint is None else checkpoint.pipe(then(lambda: cast("Flow[Event]", empty())))
+        return NOTHING if checkpoint is None else checkpoint.pipe(then(_nothing))
 
     # a save that has just failed is not tried again; without the lease it would be another's conversation
     lease = lease_of(run)
     skipped = run.checkpointed or (lease is not None and not lease.held)
-    return empty() if skipped else report_errors(defer(save), f"saving agent {run.name}")
+    return NOTHING if skipped else report_errors(defer(save), f"saving agent {run.name}")
 
 
 def _released(agent: AgentCore, run: Run, ending: Outcome, free: Callable[[], None]) -> Flow[object] | None:

@@ -129,6 +129,9 @@ def _reached(name: str, limit: float | None, value: float) -> tuple[str, float] 
     return (name, limit) if limit is not None and value >= limit else None
 
 
+NO_USAGE = ChatUsage()
+
+
 class Usage:
     """What one run has used so far, and the limits of that. A sub-agent's usage counts for every run around it, too.
 
@@ -156,7 +159,7 @@ class Usage:
         self.model_calls: int = 0
         self.model_retries: int = 0
         self.tool_calls: int = 0
-        self.tokens: ChatUsage = ChatUsage()
+        self.tokens: ChatUsage = NO_USAGE
         self.cost: float = 0.0
 
     def within(self, parent: Usage) -> None:

@@ -63,7 +63,7 @@ def restoring(
         pending = None if state is None else state["pending"]
         conversation.pending = None if pending is None else frozenset(pending)
         answers = () if state is None else state["answers"]
-        conversation.approvals = Approvals(answers, () if state is None else _rules(state))
+        conversation.restore_approvals(Approvals(answers, () if state is None else _rules(state)))
         cut_off = None if state is None else state["cut_off"]
         conversation.cut_off = None if cut_off is None else tuple(cut_off)
         groups = None if state is None else state.get("groups")

@@ -17,15 +17,15 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, cast, overload
-from uuid import uuid4
 
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.durable.saved_run import SavedRun
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.input import RunInput
 from agentscope_rx.agent.interruption import Interruption, InterruptSource
-from agentscope_rx.agent.limits import Usage, UsageLimits
+from agentscope_rx.agent.limits import NO_USAGE, Usage, UsageLimits
 from agentscope_rx.agent.open_calls import OpenCalls
 from agentscope_rx.agent.run_state import Durable, RunState, RunStats
 from agentscope_rx.agent.structured_output.request import OutputRequest
@@ -35,8 +35,10 @@ from agentscope_rx.context import ContextStore, RuntimeContext
 from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEvent
 from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.hooks import CompiledHooks
+from agentscope_rx.hooks.compose import NO_HOOKS
 from agentscope_rx.memory import Memory
-from agentscope_rx.messages import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions
@@ -48,8 +50,6 @@ from agentscope_rx.tools import Toolkit
 
 T = TypeVar("T")
 
-NO_HOOKS = CompiledHooks()
-
 
 @quick_init
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,9 @@ class Done:
 
     message: Msg
 
+
+NOTHING: Flow[Event] = empty()
+"""What a step of a run returns that has nothing to do."""
 
 Stage = Flow[Event | Done | Tail[Event | Done]]
 """A stage of a run: its events and, last, the next stage as a tail, or the reply."""
@@ -140,7 +143,7 @@ class Run:
         toolkit: Toolkit | None = None,
         hooks: CompiledHooks | None = None,
     ) -> None:
-        self.id: str = uuid4().hex
+        self.id: str = new_id()
         self.name: str = name
         self.agent: object = None
         """The agent (`AgentCore`), for the engine's own tools."""
@@ -199,7 +202,7 @@ class Run:
         self.clock: Callable[[], float] = clock_of(scope.loop)
         self.started: float = scope.loop.time()
         self.last_event: float = self.started
-        self.timers: list[TimerHandle] = []
+        self.timers: tuple[TimerHandle, ...] = ()
         self.wired: dict[str, object] = {}
         """The chains of stages, linked in the first round, by the name of the stage; empty after the run."""
         self.extras: dict[str, object] = {}
@@ -251,7 +254,7 @@ class Run:
         """Drop the timers of the deadline: the run has ended, or its summary has begun."""
         for timer in self.timers:
             timer.cancel()
-        self.timers.clear()
+        self.timers = ()
 
     def stats(self) -> RunStats:
         """A snapshot of the run; from any thread."""
@@ -311,15 +314,29 @@ class Run:
             return just(None)
         self.writes += 1
         written = self.memory.add(messages)
-        return shield(written.pipe(concat_map(lambda done: self.record(messages, event, foreign=foreign))))
+        return shield(written.pipe(concat_map(partial(self._recorded, messages, event, foreign))))
 
     @overload
-    def remember_then(self, messages: Sequence[Msg], event: Event, following: Callable[[], Flow[T]]) -> Flow[T]: ...
+    def remember_then(
+        self, messages: Sequence[Msg], event: Event | None, following: Callable[[], Flow[T]], *, foreign: bool = False
+    ) -> Flow[T]: ...
     @overload
     def remember_then(
-        self, messages: Sequence[Msg], event: Event, following: Callable[[], T | Flow[T]]
+        self,
+        messages: Sequence[Msg],
+        event: Event | None,
+        following: Callable[[], T | Flow[T]],
+        *,
+        foreign: bool = False,
     ) -> T | Flow[T]: ...
-    def remember_then(self, messages: Sequence[Msg], event: Event, following: Callable[[], T | Flow[T]]) -> T | Flow[T]:
+    def remember_then(
+        self,
+        messages: Sequence[Msg],
+        event: Event | None,
+        following: Callable[[], T | Flow[T]],
+        *,
+        foreign: bool = False,
+    ) -> T | Flow[T]:
         """`remember`, then `following()`. If memory takes no time, `following()` itself is returned, without operators.
 
         Call it within a subscription (see `onward`): the messages are written at once.
@@ -328,13 +345,20 @@ class Run:
             self.writes += 1
             written = reduced(self.memory.add(messages))
             if type(written) is not Immediate:
-                recorded = concat_map(lambda done: self.record(messages, event))(cast("Flow[None]", written))
+                done = partial(self._recorded, messages, event, foreign)
+                recorded: Flow[None] = concat_map(done)(cast("Flow[None]", written))
                 return shield(recorded).pipe(concat_map(lambda done: following()))
             # `record`, without its call
-            self.unemitted.append(event)
+            if event is not None:
+                self.unemitted.append(event)
+            if foreign:
+                self.input.unwritten = ()
             children = self.conversation.children
-            self.calls.record(messages, None if children is None else children.settle)
+            self.calls.record(messages, None if children is None else children.settle, foreign=foreign)
         return following()
+
+    def _recorded(self, messages: Sequence[Msg], event: Event | None, foreign: bool, done: None) -> None:
+        self.record(messages, event, foreign=foreign)
 
     def count_asked(self) -> None:
         """Count the model call that has ended without an answer, if the provider has charged anything for it."""
@@ -406,7 +430,7 @@ class Run:
     def final(self, message: Msg, reason: GenerateReason) -> Msg:
         """The message as the reply of this run: with its reason and the usage of the whole run."""
         tokens = self.usage.tokens
-        usage = tokens if tokens != ChatUsage() else message.usage
+        usage = message.usage if tokens is NO_USAGE or tokens == NO_USAGE else tokens
         if message.generate_reason is reason and message.usage == usage:
             return message
         return message.replace(generate_reason=reason, usage=usage)

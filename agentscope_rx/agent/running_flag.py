@@ -16,16 +16,16 @@ it, and repairs memory in its place. In a forked child the runs of the parent ar
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
 from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError, QueuedCallInterruptedError
 from agentscope_rx.reactive import Flow, Scope
-from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
-from agentscope_rx.reactive.kernel.observer import Sink
+from agentscope_rx.reactive.kernel.forking import call_after_fork, shared_lock
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS
 
 WAIT_SECONDS = 60.0
@@ -39,22 +39,23 @@ class RunningFlag:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = new_lock()
+        self._lock = shared_lock()
         self._run: RunState | None = None
         self._closing = False
-        self._waiting: deque[_Waiter] = deque()
-        self._idle: list[Callable[[], None]] = []
-        self._lost: list[RunState] = []
+        # replaced by tuples with one more or one less: most flags never have any
+        self._waiting: tuple[_Waiter, ...] = ()
+        self._idle: tuple[Callable[[], None], ...] = ()
+        self._lost: tuple[RunState, ...] = ()
         call_after_fork(self)
 
     def after_fork(self) -> None:
         """A run of the parent continues there. In this copy it is lost: the next run closes its open calls."""
         if self._run is not None:
-            self._lost.append(self._run)
+            self._lost = (*self._lost, self._run)
         self._run = None
         self._closing = False
-        self._waiting.clear()
-        self._idle = []
+        self._waiting = ()
+        self._idle = ()
 
     @property
     def run(self) -> RunState | None:
@@ -82,12 +83,12 @@ class RunningFlag:
         """The lost runs whose memory is not repaired yet; each is given once."""
         with self._lock:
             self._drop_lost()
-            lost, self._lost = self._lost, []
-        return tuple(lost)
+            lost, self._lost = self._lost, ()
+        return lost
 
     def _drop_lost(self) -> None:
         if self._run is not None and _is_lost(self._run):
-            self._lost.append(self._run)
+            self._lost = (*self._lost, self._run)
             self._run = None
             self._closing = False
 
@@ -99,46 +100,60 @@ class RunningFlag:
         Cancels: the waiting.
         """
 
-        def connect(sink: Sink[RunState], scope: Scope) -> None:
-            waiter = _Waiter(self, run, sink, scope, queued=when_busy != "error")
-            sink.on_subscribe(waiter)
-            if waiter.done:
-                return
-            refusal: Exception | None = None
-            replaced: list[RunState] = []
-            with self._lock:
-                self._drop_lost()
-                # those that wait for a run that was lost meanwhile come first
-                next = self._promote() if self._waiting else None
-                holder = self._run
-                if holder is None:
-                    self._run = run
-                    self._closing = False
-                    waiter.done = True
-                elif (refusal := self._refusal(holder, when_busy, limit)) is None:
-                    if when_busy == "replace":
-                        replaced = self._interruptible()
-                    ahead = (holder, *(other.run for other in self._waiting))
-                    waiter.looks = any(other.scope.loop is not scope.loop for other in ahead)
-                    self._waiting.append(waiter)
-            if next is not None:
-                self._hand_over(next)
-            if refusal is not None:
-                waiter.refuse(refusal)
-            elif holder is None:
-                waiter.enter()
-            else:
-                waiter.wait()
-            for other in replaced:
-                other.interruption.request(None, InterruptSource.SYSTEM)
+        return Flow(partial(self._enter, run, when_busy, limit))
 
-        return Flow(connect)
+    def _enter(self, run: RunState, when_busy: WhenBusy, limit: int, sink: Sink[RunState], scope: Scope) -> None:
+        if isinstance(sink, OperatorSink) and not sink.disposed and self._take(run):
+            sink.on_next(run)
+            if not sink.disposed:
+                sink.on_completed()
+            return
+        waiter = _Waiter(self, run, sink, scope, queued=when_busy != "error")
+        sink.on_subscribe(waiter)
+        if waiter.done:
+            return
+        refusal: Exception | None = None
+        replaced: list[RunState] = []
+        with self._lock:
+            self._drop_lost()
+            # those that wait for a run that was lost meanwhile come first
+            next = self._promote() if self._waiting else None
+            holder = self._run
+            if holder is None:
+                self._run = run
+                self._closing = False
+                waiter.done = True
+            elif (refusal := self._refusal(holder, when_busy, limit)) is None:
+                if when_busy == "replace":
+                    replaced = self._interruptible()
+                ahead = (holder, *(other.run for other in self._waiting))
+                waiter.looks = any(other.scope.loop is not scope.loop for other in ahead)
+                self._waiting = (*self._waiting, waiter)
+        if next is not None:
+            self._hand_over(next)
+        if refusal is not None:
+            waiter.refuse(refusal)
+        elif holder is None:
+            waiter.enter()
+        else:
+            waiter.wait()
+        for other in replaced:
+            other.interruption.request(None, InterruptSource.SYSTEM)
+
+    def _take(self, run: RunState) -> bool:
+        """Give the run the flag if it is free, and nothing waits for it."""
+        with self._lock:
+            if self._run is not None or self._waiting:
+                return False
+            self._run = run
+            self._closing = False
+            return True
 
     def _refusal(self, holder: RunState, when_busy: WhenBusy, limit: int) -> Exception | None:
         if when_busy == "error" and not self._closing:
             return AgentBusyError(self._name, holder.id)
         if when_busy == "queue" and len(self._waiting) >= limit:
-            self._waiting = deque(waiter for waiter in self._waiting if not (waiter.done or _is_lost(waiter.run)))
+            self._waiting = tuple(waiter for waiter in self._waiting if not (waiter.done or _is_lost(waiter.run)))
         if when_busy == "queue" and len(self._waiting) >= limit:
             full = f"{len(self._waiting)} calls wait for it already, which is the limit (queue_limit)"
             return AgentBusyError(self._name, holder.id, full)
@@ -147,7 +162,8 @@ class RunningFlag:
     def _promote(self) -> _Waiter | None:
         """Give the flag, if it is free, to the first run that waits. Called with the lock."""
         while self._run is None and self._waiting:
-            waiter = self._waiting.popleft()
+            waiter, *others = self._waiting
+            self._waiting = tuple(others)
             if not (waiter.done or waiter.is_leaving or _is_lost(waiter.run)):
                 waiter.done = True
                 self._run = waiter.run
@@ -177,7 +193,7 @@ class RunningFlag:
 
     def release(self, run: RunState) -> None:
         """The run is over: the next one in the queue enters."""
-        idle: list[Callable[[], None]] = []
+        idle: tuple[Callable[[], None], ...] = ()
         with self._lock:
             if self._run is not run:
                 return
@@ -185,7 +201,7 @@ class RunningFlag:
             self._closing = False
             waiter = self._promote() if self._waiting else None
             if waiter is None:
-                idle, self._idle = self._idle, []
+                idle, self._idle = self._idle, ()
         if waiter is not None:
             self._hand_over(waiter)
         for call in idle:
@@ -206,7 +222,7 @@ class RunningFlag:
             with self._lock:
                 busy = self.run is not None
                 if busy:
-                    self._idle.append(waiting.wake)
+                    self._idle = (*self._idle, waiting.wake)
             if not busy:
                 waiting.emit()
 
@@ -215,8 +231,7 @@ class RunningFlag:
     def forget_idle(self, call: Callable[[], None]) -> None:
         """Stop waiting for the flag to be free."""
         with self._lock:
-            if call in self._idle:
-                self._idle.remove(call)
+            self._idle = tuple(other for other in self._idle if other != call)
 
     def forget(self, waiter: _Waiter) -> bool:
         """Take the waiter out of the queue; False if it has entered or left already."""
@@ -224,8 +239,7 @@ class RunningFlag:
             if waiter.done:
                 return False
             waiter.done = True
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            self._waiting = tuple(other for other in self._waiting if other is not waiter)
             return True
 
 

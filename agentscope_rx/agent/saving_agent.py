@@ -36,6 +36,9 @@ from agentscope_rx.tools import Tool
 
 T = TypeVar("T")
 
+_ALL = StatePersistence()
+_BOUND: Flow[bool] = just(False)
+
 
 class SavingAgent(AgentCore):
     """What `Agent` does with sessions."""
@@ -50,7 +53,7 @@ class SavingAgent(AgentCore):
     ) -> None:
         """Take over the arguments of the agent that concern saving."""
         check_kind("state_persistence", persistence, StatePersistence)
-        self.state_persistence: StatePersistence = persistence or StatePersistence()
+        self.state_persistence: StatePersistence = persistence or _ALL
         check_checkpoint(checkpoint, self.check_running, self.state_persistence, self.memory)
         place = place_of(session, key)
         if place is None and (checkpoint != "run" or lease is not None):
@@ -60,16 +63,13 @@ class SavingAgent(AgentCore):
             held = self._lease_at(place.session, place.key, lease)
             place = replace(place, checkpoint=checkpoint, lease=held)
         self.place: Binding | None = place
-        self._binding_turn = Semaphore(1)
+        self._binding_turn = None if place is None else Semaphore(1)
         self._parts = AgentParts(self)
-        self._conversations: Conversations = Conversations(self.name, self._parts_in)
+        self._conversations: Conversations = Conversations(self.name, self._parts)
 
     def _lease_at(self, session: Session, key: str, lease: LeasePolicy | WhenHeld | None) -> SessionLease | None:
         policy = check_lease(lease, self.name, self.state_persistence, check_running=self.check_running)
         return None if policy is None else SessionLease(session, key, policy)
-
-    def _parts_in(self, memory: Memory) -> AgentParts | None:
-        return self._parts if memory is self.memory else None
 
     @property
     def own_tools(self) -> tuple[Tool, ...]:
@@ -261,6 +261,8 @@ class SavingAgent(AgentCore):
                 return just(False)
             return bind(conversation, self.name, memory, self.state_persistence, place)
 
+        if self._binding_turn is None:
+            return _BOUND
         # calls that come together bind once
         return self._binding_turn.around(defer(first))
 

@@ -10,31 +10,31 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event, PostCallEvent, StreamOptions
 from agentscope_rx.events.base import stamp
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, Scope
-from agentscope_rx.reactive.kernel.deadlines import clock_of
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 from agentscope_rx.tools import ToolNested
 
 _NESTED: type[object] = ToolNested
 """An event of a sub-agent's run, among the events of the run."""
 
 
-def numbered(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
-    """The events that the options select, with source, sequence number and time."""
-    return Flow(lambda sink, scope: attach(events, _Numbering(sink, run, options), scope))
+class Numbering:
+    """The sink of `stream`: the events that the options select, with source, sequence number and time."""
 
-
-class _Numbering:
     __slots__ = ("_clock", "_options", "_run", "_sink", "on_completed", "on_error", "on_subscribe")
 
-    def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None) -> None:
+    def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None = None) -> None:
         self._sink = sink
         self._run = run
-        self._clock = clock_of(run.scope.loop)
+        self._clock = run.clock
         self._options = options
         self.on_subscribe = sink.on_subscribe
         self.on_error = sink.on_error
         self.on_completed = sink.on_completed
+
+    @property
+    def disposed(self) -> bool:
+        """False: the subscriber's sink gets the disposable of the run."""
+        return False
 
     def on_next(self, event: Event) -> None:
         run = self._run
@@ -86,23 +86,12 @@ def reply_in(event: Event) -> Iterator[Msg]:
         yield event.message
 
 
-def last_message(events: Flow[Event], run: Run) -> Flow[Msg]:
-    """The message of the run's last event, once the running flag is free. Events are counted, not numbered.
+class LastMessage(OperatorSink):
+    """The sink of `call`: the message of the run's last event, once the running flag is free.
 
-    Signals: the reply; the error of the run.
-    Cancels: the run.
+    Events are counted, not numbered.
     """
 
-    def connect(sink: Sink[Msg], scope: Scope) -> None:
-        last = _LastMessage(sink, run)
-        sink.on_subscribe(last)
-        if not last.disposed:
-            attach(events, last, scope)
-
-    return Flow(connect)
-
-
-class _LastMessage(OperatorSink):
     __slots__ = ("_clock", "_message", "_run", "_sink")
 
     def __init__(self, sink: Sink[Msg], run: Run) -> None:
@@ -110,8 +99,9 @@ class _LastMessage(OperatorSink):
         self.disposed = False
         self._sink = sink
         self._run = run
-        self._clock = clock_of(run.scope.loop)
+        self._clock = run.clock
         self._message: Msg | None = None
+        sink.on_subscribe(self)
 
     def on_next(self, event: Event) -> None:
         run = self._run

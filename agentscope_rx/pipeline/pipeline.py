@@ -36,7 +36,7 @@ from agentscope_rx.agent.hearing import ORIGIN, origin_of
 from agentscope_rx.agent.interruption import LastWords
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
-from agentscope_rx.agent.react.acting_agent import ActingAgent
+from agentscope_rx.agent.react.acting_agent import ActingAgent, tools_of_hooks
 from agentscope_rx.agent.react.options import check_call_options
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.run_history import run_history
@@ -160,7 +160,7 @@ class Pipeline(ActingAgent):
         )
         self._hook_tools: dict[int, list[Tool]] = {}
         self._change_tools(self.hooks.all, ())
-        self.hooks.on_change = self._change_tools
+        self.hooks.on_change = tools_of_hooks(self)
         self._parts.check()
 
     def _tool(self, agent: AgentCore) -> MemberTool:

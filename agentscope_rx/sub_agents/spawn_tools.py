@@ -148,7 +148,7 @@ def _move(child: SubConversation, agent: AgentCore) -> None:
         return
     new = agent.conversation(memory)
     new.parts.restore(old.parts.dump())
-    new.children, new.approvals, new.call_ids = old.children, old.approvals, old.call_ids
+    new.take_over(old)
     child.conversation = new
 
 

@@ -177,7 +177,7 @@ def test_who_no_longer_waits_for_idle_is_forgotten():
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(1):
                     await friday.idle()
-        assert friday.conversation().flag._idle == []
+        assert friday.conversation().flag._idle == ()
         await running
 
     run_virtual(main())

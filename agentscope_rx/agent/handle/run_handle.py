@@ -107,7 +107,7 @@ class Start:
                 run.inbox = self.inbox
             elif self.inbox is not None:
                 # what the attempt before has not taken
-                run.inbox.items.extend(self.inbox.items)
+                run.inbox.items += self.inbox.items
             self.run = run
             self.inbox = run.inbox
 

@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
+from weakref import ref
 
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.background.hook import BackgroundHook
@@ -29,7 +30,7 @@ from agentscope_rx.agent.react.planning_hooks import hook_of
 from agentscope_rx.agent.react.resuming import go_on_from
 from agentscope_rx.agent.react.return_direct import direct_reply
 from agentscope_rx.agent.react.steering import end_or_go_on
-from agentscope_rx.agent.run import Run, Stage
+from agentscope_rx.agent.run import NOTHING, Run, Stage
 from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.sub_agent.conversations import SubConversation
@@ -43,11 +44,12 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks.collection import OnChange
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
+from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, just, tail, throw
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tools.argument_wrappers import check_layers
 from agentscope_rx.tools.base import InDoubt
@@ -168,8 +170,10 @@ class ActingAgent(Agent):
             raise PendingCallsError(self.name, tuple(call.id for call in leaves))
         run.input.passes_by = passed_by
         run.calls.take_over(pending)
-        conversation.approvals.add((answer for answer in event.answers if answer.call_id not in inside), run.calls.open)
-        run.input.answered = frozenset(answer.call_id for answer in event.answers)
+        if event.answers:
+            own = (answer for answer in event.answers if answer.call_id not in inside)
+            conversation.approvals.add(own, run.calls.open)
+            run.input.answered = frozenset(answer.call_id for answer in event.answers)
         if run.durable is not None:
             run.durable.answered(run, run.input.answered)
         if children is not None and inside:
@@ -177,7 +181,7 @@ class ActingAgent(Agent):
             within = [inside[id][0].call_id for id in run.input.answered if id in inside]
             run.input.answered = run.input.answered.union(id for id in within if id is not None)
         if not passed_by:
-            return empty()
+            return NOTHING
         return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
 
     def _check_edit(
@@ -236,8 +240,8 @@ class ActingAgent(Agent):
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         run = super().new_run(memory, scope, context, limits)
-        run.context_store = view_of(self.context_store)
-        run.toolkit = self.toolkit
+        if self.context_store is not None:
+            run.context_store = view_of(self.context_store)
         if self._background is not None or self.toolkit.runs_background:
             run.conversation.jobs = jobs_of(self, run, self._background)
         if self.toolkit.groups or self.toolkit.context_store is not None:
@@ -257,6 +261,10 @@ class ActingAgent(Agent):
                 known = {group.name for group in run.toolkit.groups}
                 run.toolkit.set_active_groups(name for name in run.conversation.active_groups if name in known)
             run.groups = run.toolkit.active_groups
+
+    @property
+    def _toolkit(self) -> Toolkit:
+        return self.toolkit
 
     @property
     def own_tools(self) -> tuple[Tool, ...]:
@@ -307,3 +315,14 @@ class ActingAgent(Agent):
             connect_long_term_memory(self, added)
         hook = hook_of([*self.hooks.all, *added], BackgroundHook)
         self._background = None if hook is None or hook in removed else hook.policy
+
+
+def tools_of_hooks(agent: ActingAgent) -> OnChange:
+    """What registers and removes the tools of an agent's hooks; it holds the agent weakly, as the agent holds them."""
+    return partial(_change_tools, ref(agent))
+
+
+def _change_tools(held: ref[ActingAgent], added: Sequence[Hook], removed: Sequence[Hook]) -> None:
+    agent = held()
+    if agent is not None:
+        agent._change_tools(added, removed)

@@ -23,7 +23,7 @@ from agentscope_rx.agent.lifecycle import in_its_turn
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import LongTermMemoryMode, with_long_term_memory
 from agentscope_rx.agent.react import structured_output as structured
-from agentscope_rx.agent.react.acting_agent import ActingAgent
+from agentscope_rx.agent.react.acting_agent import ActingAgent, tools_of_hooks
 from agentscope_rx.agent.react.compaction import compact_now
 from agentscope_rx.agent.react.options import check_options, model_of, toolkit_of, window_of
 from agentscope_rx.agent.react.planning_hooks import hook_of, plan_mode_of, with_planning
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from agentscope_rx.planning import PlanMode, PlanNotebook
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
+_NO_OPTIONS = GenerateOptions()
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
 
 
@@ -193,15 +194,16 @@ class ReActAgent(ActingAgent):
         check_options(self, enable_meta_tool)
         self.toolkit: Toolkit = toolkit_of(tools, toolkit)
         self._hook_tools: dict[int, list[Tool]] = {}
-        self._change_tools(self.hooks.all, ())
-        self.hooks.on_change = self._change_tools
+        if self.hooks.all:
+            self._change_tools(self.hooks.all, ())
+        self.hooks.on_change = tools_of_hooks(self)
         if enable_meta_tool and META_TOOL not in self.toolkit:
             self.toolkit.register_meta_tool()
         if finish == "tool":
             self.requested(None)
         self.tool_execution_config = tool_execution_config
         self.context_store: ContextStore | None = check_store(context_store, "an agent")
-        options = generate_options or GenerateOptions()
+        options = generate_options or _NO_OPTIONS
         if model_execution_config is not None:
             options = GenerateOptions(execution_config=model_execution_config).over(options)
         self.generate_options = options

@@ -12,7 +12,7 @@ the model, the tools, the system prompt, the settings of its requests, and its h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import cast
 
@@ -99,7 +99,7 @@ class Handoffs(ReActAgent):
             raise ConfigurationError(f"Handoffs and a member are both named {name!r}. Rename one of them.")
         self._transfers = {each: self._transfers_of(member) for each, member in self._members.items()}
         self._compiled: dict[str, tuple[CompiledHooks, CompiledHooks, CompiledHooks]] = {}
-        self._conversations: Conversations = _Conversations(name, self._members, self._parts_in)
+        self._conversations: Conversations = _Conversations(name, self._members, self._parts)
         self._register_states()
         for member in self._members.values():
             # a name that is taken is reported now
@@ -286,7 +286,7 @@ class Handoffs(ReActAgent):
 class _Conversations(Conversations):
     """Conversations in which the messages of the members are those of the whole."""
 
-    def __init__(self, name: str, members: Iterable[str], parts: Callable[[Memory], AgentParts | None]) -> None:
+    def __init__(self, name: str, members: Iterable[str], parts: AgentParts) -> None:
         super().__init__(name, parts)
         self._names = (name, *members)
 

@@ -96,6 +96,11 @@ class Flow(Observable[T]):
         self._unbegun = unbegun
         return self
 
+    def holding(self, unbegun: Unbegun) -> Self:
+        """The same for a flow whose `attach` sets `begun` itself."""
+        self._unbegun = unbegun
+        return self
+
     def take_over(self) -> Self:
         """This flow without the warning, for a caller that may never subscribe to it."""
         if self._unbegun is not None:

@@ -30,8 +30,16 @@ def next_turn(source: abc.ObservableBase[T]) -> Flow[T]:
     Cancels: the source; before the next turn it is not attached at all.
     """
 
-    deferred: Flow[T] = Producer(_NextTurn, source)
-    return Flow(lambda sink, scope: attach(deferred if scope.work.outermost().subscribing else source, sink, scope))
+    return _Begun(source)
+
+
+class _Begun(Flow[T]):
+    def __init__(self, source: abc.ObservableBase[T]) -> None:
+        self._source = source
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        source = self._source
+        attach(Producer(_NextTurn, source) if scope.work.outermost().subscribing else source, sink, scope)
 
 
 class _NextTurn(Relay[T]):

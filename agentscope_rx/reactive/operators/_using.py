@@ -21,6 +21,7 @@ from reactivex import abc
 
 from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.runtime import RunAbortedError
@@ -210,26 +211,29 @@ class _Using(OperatorSink, Generic[R, T]):
             attach(releasing, _Releasing(self._scope, then), scope)
 
     def _when_idle(self, call: Callable[[], None]) -> None:
-        work = self._inner.work
-        if work.count == 0:
-            call()
-            return
-        timer: list[asyncio.TimerHandle] = []
+        when_idle(self._inner.work, self._scope, self._clean_up_seconds, call)
 
-        def idle() -> None:
-            timer[0].cancel()
-            call()
 
-        def late() -> None:
-            forget()
-            report_dropped(
-                CleanUpTimeoutError(f"{work.count} cancelled sources did not end in {self._clean_up_seconds:g} s"),
-                "releasing a resource",
-            )
-            call()
+def when_idle(work: InFlight, scope: Scope, seconds: float, call: Callable[[], None]) -> None:
+    """Call when nothing is under way in `work`, at once if so; after so many seconds anyway, which is reported."""
+    if work.count == 0:
+        call()
+        return
+    timer: list[asyncio.TimerHandle] = []
 
-        timer.append(self._scope.call_later(self._clean_up_seconds, late))
-        forget = work.when_idle(idle)
+    def idle() -> None:
+        timer[0].cancel()
+        call()
+
+    def late() -> None:
+        forget()
+        report_dropped(
+            CleanUpTimeoutError(f"{work.count} cancelled sources did not end in {seconds:g} s"), "releasing a resource"
+        )
+        call()
+
+    timer.append(scope.call_later(seconds, late))
+    forget = work.when_idle(idle)
 
 
 class _Acquiring(OperatorSink, Generic[R]):

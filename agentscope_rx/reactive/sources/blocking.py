@@ -57,10 +57,15 @@ def count_abandoned(source: Flow[T], counter: AbandonedCalls) -> Flow[T]:
 
     def connect(sink: Sink[T], scope: Scope) -> None:
         inner = scope.child()
-        counter.outer, inner.work.abandoned = inner.work.abandoned, counter
+        abandoned_in(inner, counter)
         attach(source, sink, inner)
 
     return Flow(connect)
+
+
+def abandoned_in(scope: Scope, counter: AbandonedCalls) -> None:
+    """Count the calls that are abandoned on threads in this scope, which nothing else uses; before anything begins."""
+    counter.outer, scope.work.abandoned = scope.work.abandoned, counter
 
 
 class _Worker(Generic[T]):

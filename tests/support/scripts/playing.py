@@ -194,7 +194,7 @@ class _Running:
     def _free(self) -> None:
         conversation = self.friday.conversation(self.memory)
         assert not conversation.runs, "told of the end, and it still runs"
-        assert conversation.flags == {conversation.flag}
+        assert conversation.flags == (conversation.flag,)
 
     def _failed(self, error: Exception) -> None:
         self._free()
