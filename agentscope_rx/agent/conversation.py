@@ -46,7 +46,7 @@ from agentscope_rx.memory.growing_view import GrowingView
 from agentscope_rx.messages import Msg, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
 from agentscope_rx.parts import PartState, PartStates
-from agentscope_rx.reactive.kernel.forking import new_lock, new_rlock
+from agentscope_rx.reactive.kernel.forking import new_lock, new_rlock, shared_lock
 from agentscope_rx.session import Session
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class Conversations:
     def __init__(self, name: str, parts: AgentParts | None = None) -> None:
         self._name = name
         self._parts = parts
-        self._lock = new_rlock()
+        self._lock = shared_lock()
         # by identity: memories may be equal, or not hashable
         self._by_id: dict[int, tuple[ref[Memory], Conversation]] = {}
 

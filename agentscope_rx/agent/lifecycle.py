@@ -284,16 +284,15 @@ def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Call
 
 def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     def with_history(system: Msg | None) -> Flow[Event]:
-        return onward(run.history(), partial(fire, system))
+        return onward(run.history(), partial(fire, system, run.conversation.snapshot(run)))
 
-    def fire(system: Msg | None, history: Sequence[Msg]) -> Flow[Event]:
+    def fire(system: Msg | None, before: Snapshot, history: Sequence[Msg]) -> Flow[Event]:
         event = _pre_call_event(run, given, system, history)
-        return run.hooks.fire_then(event, admit)
+        if PreCallEvent in run.hooks.seen:
+            return run.hooks.fire_then(event, admit)
+        return defer(partial(_admit, agent, run, given, event, history, before))
 
     def admit(event: PreCallEvent) -> Flow[Event]:
-        check_input_messages(event.input)
-        run.system_message = event.system_message
-        run.input.messages = event.input
         # overlapping runs may have settled calls since the hooks saw the event: read again
         before = run.conversation.snapshot(run)
         return run.history().pipe(concat_map(lambda history: _admit(agent, run, given, event, history, before)))
@@ -326,6 +325,10 @@ def _admit(
     agent: AgentCore, run: Run, given: ParsedInput, event: PreCallEvent, history: Sequence[Msg], before: Snapshot
 ) -> Flow[Event]:
     """Take the input and the calls that it settles; a refused input raises, and is neither shown nor remembered."""
+    if event.input is not given.messages:
+        check_input_messages(event.input)
+    run.system_message = event.system_message
+    run.input.messages = event.input
     conversation = run.conversation
     with conversation.lock:
         if given.empty and not event.input and (pending := conversation.pending_in(history, run)):

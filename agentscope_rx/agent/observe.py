@@ -43,6 +43,9 @@ def observe_input(messages: Iterable[Msg], name: str) -> tuple[Msg, ...]:
 def parse_call(msgs: CallInput, name: str) -> ParsedInput:
     """The input of a call to the agent of this name, checked; messages of other agents as it observes them."""
     given = parse_input(msgs)
+    if isinstance(msgs, str):
+        # a message of the user with a text
+        return given
     return given._replace(messages=check_input_messages(observe_input(given.messages, name)))
 
 

@@ -191,3 +191,20 @@ def test_a_failed_run_leaves_nothing():
     kept = [agent(ScriptedModel(call("weather", city="Rome"), "")) for _ in range(2)]
     fridays = list(kept)
     assert left_to_the_collector(main) == Counter()
+
+
+def test_an_agent_that_is_dropped_is_gone_at_once():
+    async def main() -> None:
+        friday = agent(ScriptedModel(call("weather", city="Rome"), "Sunny."), hooks=[plain])
+        await friday.call("go")
+        gone = [ref(friday), ref(friday.memory)]
+        del friday
+        await asyncio.sleep(0)
+        assert [each() for each in gone] == [None, None]
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()

@@ -336,3 +336,31 @@ def test_pre_summary_is_not_pre_reasoning():
     agent = made(Both, call("weather", city="Rome"), "x", max_iters=1)
     run_virtual(agent.call("hi"))
     assert agent.seen == ["pre_reasoning", "pre_summary"]
+
+
+def test_a_class_that_changes_has_other_hooks():
+    class Changing(ReActAgent):
+        def helper(self) -> None: ...
+
+    assert not made(Changing).hooks.all
+    Changing.post_acting = lambda self, event: None  # type: ignore[attr-defined]
+    assert [each.name for each in made(Changing).hooks] == ["Changing.post_acting"]
+    del Changing.post_acting  # type: ignore[attr-defined]
+    assert not made(Changing).hooks.all
+    # in the place of another attribute
+    Changing.helper = hook(PostActingEvent)(lambda self, event: None)  # type: ignore[assignment, method-assign]
+    assert [each.name for each in made(Changing).hooks] == ["Changing.helper"]
+
+
+def test_a_base_that_changes_is_noticed():
+    class Base(ReActAgent): ...
+
+    class Sub(Base): ...
+
+    assert not made(Sub).hooks.all
+    Base.pre_call = lambda self, event: None  # type: ignore[attr-defined]
+    assert [each.name for each in made(Sub).hooks] == ["Base.pre_call"]
+    del Base.pre_call  # type: ignore[attr-defined]
+    Base.pre_reasonning = lambda self, event: None  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError, match="pre_reasoning"):
+        made(Sub)

@@ -446,3 +446,34 @@ def test_catch_goes_on_with_another_flow_once() -> None:
         assert recorder.heard == []
 
     run_virtual(main())
+
+
+def test_a_settled_catch_waits_for_what_the_error_has_cut_off():
+    ends: list[str] = []
+
+    async def slow_to_end() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(2)
+            ends.append("ended")
+
+    def caught(error: Exception) -> Flow[object]:
+        return just((str(error), tuple(ends)))
+
+    def run(settled: bool) -> list[object]:
+        ends.clear()
+        failing = concat(timer(1), throw(ValueError("no")))
+        parts: Flow[object] = just(failing, from_callable(slow_to_end)).pipe(flat_map(lambda each: each))
+        source = parts.pipe(ops.filter(lambda value: value != 0))
+        held = using(lambda: just(None), lambda _: source.pipe(catch(caught, settled=settled)), lambda _, ending: None)
+        return run_virtual(_all(held))
+
+    assert run(settled=True) == [("no", ("ended",))]
+    assert run(settled=False) == [("no", ())]
+
+
+async def _all(source: Flow[object]) -> list[object]:
+    values = [value async for value in source]
+    await asyncio.sleep(5)
+    return values

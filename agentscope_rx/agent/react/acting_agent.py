@@ -154,6 +154,8 @@ class ActingAgent(Agent):
             run.usage.check_prices(self.model_names)
         conversation = run.conversation
         pending = conversation.pending_in(history, run)
+        if not (pending or event.answers or run.durable) and not [each for each in event.input if each.tool_results]:
+            return NOTHING
         children = conversation.children
         inside = {} if children is None else children.inside(pending)
         leaves = conversation.leaves(pending)

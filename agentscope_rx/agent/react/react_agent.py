@@ -30,7 +30,7 @@ from agentscope_rx.agent.react.planning_hooks import hook_of, plan_mode_of, with
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.steering import take_input
 from agentscope_rx.agent.react.summarizing import summarizing
-from agentscope_rx.agent.run import Run, Stage
+from agentscope_rx.agent.run import NOTHING, Run, Stage
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output.config import output_of
@@ -50,7 +50,7 @@ from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.reactive import Flow, concat, defer, empty, just, tail
+from agentscope_rx.reactive import Flow, concat, defer, just, tail
 from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 from agentscope_rx.tools import Tool, Toolkit
 from agentscope_rx.tools.base import InDoubt
@@ -302,5 +302,5 @@ class ReActAgent(ActingAgent):
     def tidied(self, run: Run) -> Flow[Event]:
         output = structured.output_of(run)
         if output is None:
-            return super().tidied(run) if run.memory.marked or run.hooks.revising else empty()
+            return super().tidied(run) if run.memory.marked or run.hooks.revising else NOTHING
         return concat(structured.remove_traces(run, output), defer(lambda: super(ReActAgent, self).tidied(run)))
