@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint lint-types lint-rest pytest docs docs-serve peers soak fuzz audit bench clean help
+.PHONY: run test lint lint-types lint-rest pytest docs docs-serve peers soak fuzz audit bench bench-parts clean help
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
@@ -17,7 +17,9 @@ help:
 	@echo "            300 while they index a folder, and runs are cut off at every moment, of which the tests take some"
 	@echo "make fuzz   run the fuzzers with new random input for SECONDS=600"
 	@echo "make audit  check the installed packages for known vulnerabilities (needs the advisory data)"
-	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop; then what retrieval finds,"
+	@echo "make bench  costs beside a bare asyncio loop and other libraries, each of which it downloads once; writes the"
+	@echo "            tables and pictures of docs/performance.md; QUICK=1: a small form, which writes nothing"
+	@echo "make bench-parts  further costs beside the bare loop, those of traces, and what retrieval finds,"
 	@echo "            of which the first run takes minutes longer, because it embeds and downloads two packages"
 	@echo "make clean  remove the virtual environment and caches"
 
@@ -95,7 +97,11 @@ fuzz: $(VENV)/.dev
 audit: $(VENV)/.dev
 	$(BIN)/python -m tests.security.audit
 
+# PEER=langgraph: the bare loop, the engine and this library only, which writes nothing either.
 bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.compare $(if $(QUICK),--quick) $(if $(PEER),--only $(PEER))
+
+bench-parts: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 clean:

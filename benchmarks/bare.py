@@ -1,8 +1,13 @@
-"""The bare loop: what the work itself costs without an engine around it.
+"""The bare loop: what the work itself costs without an engine around it. It is the yardstick of all measurements.
 
-It drives the same async generator of chunks as the engine does, joins the text, parses and validates the tool's
-arguments with pydantic, awaits the tool, appends the messages. No events, hooks, deadlines, retries, cancellation or
-repair.
+It takes an async generator of chunks, joins the text, parses and validates the tool's arguments with pydantic, awaits
+the tool (several at once), and keeps the messages as Chat Completions takes them. No events, hooks, deadlines, retries,
+cancellation or repair.
+
+Its values are its own, not the engine's: otherwise the yardstick would become shorter whenever the engine's values
+become cheaper, and would show less of what they cost. They are plain slotted dataclasses, one for the chunk and one for
+each of its parts, as the engine makes them: the same number of objects, in their simplest form. A vendor's SDK makes
+costlier ones.
 """
 
 from __future__ import annotations
@@ -12,13 +17,42 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from agentscope_rx.messages import TextBlock
-from agentscope_rx.models import ChatResponse, ToolUseDelta
+from benchmarks.script import Script
 
-Generate = Callable[[], AsyncIterator[ChatResponse]]
+
+@dataclass(slots=True)
+class Text:
+    """A piece of text."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class Call:
+    """A piece of a tool call."""
+
+    index: int
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What a model sends at once."""
+
+    content: tuple[Text | Call, ...]
+    finish_reason: str | None = None
+    usage: object = None
+    id: str | None = None
+
+
+Message = dict[str, object]
+Generate = Callable[[list[Message]], AsyncIterator[Chunk]]
 
 
 class StepArguments(BaseModel):
@@ -30,6 +64,30 @@ class StepArguments(BaseModel):
 async def step(n: int = 0) -> str:
     """The tool."""
     return "ok"
+
+
+async def nap(n: int = 0) -> str:
+    """Takes 50 ms."""
+    await asyncio.sleep(0.05)
+    return "ok"
+
+
+TOOLS = {"step": step, "nap": nap}
+
+
+def scripted(script: Script) -> Generate:
+    """A model made of an async generator function."""
+
+    async def generate(messages: list[Message]) -> AsyncIterator[Chunk]:
+        texts, calls = await script.answer()
+        for text in texts:
+            if script.breathes:
+                await asyncio.sleep(0)
+            yield Chunk((Text(text),))
+        if calls:
+            yield Chunk(tuple([Call(n, *call) for n, call in enumerate(calls)]))
+
+    return generate
 
 
 async def tools(count: int) -> None:
@@ -51,21 +109,35 @@ async def slow_tools(count: int, *, blocking: bool) -> None:
 
 async def run(generate: Generate, on_chunk: Callable[[str], object]) -> str:
     """Turns until the model answers without a call."""
-    messages: list[dict[str, object]] = [{"role": "user", "content": "go"}]
+    messages: list[Message] = [{"role": "user", "content": "go"}]
     while True:
         text: list[str] = []
-        calls: dict[int, list[str]] = {}
-        async for chunk in generate():
+        calls: dict[int, list[Call]] = {}
+        async for chunk in generate(messages):
             for block in chunk.content:
-                if isinstance(block, TextBlock):
+                if isinstance(block, Text):
                     text.append(block.text)
                     on_chunk(block.text)
-                elif isinstance(block, ToolUseDelta):
-                    calls.setdefault(block.index, []).append(block.arguments)
-        raws = ["".join(pieces) for pieces in calls.values()]
-        messages.append({"role": "assistant", "content": "".join(text), "calls": raws})
-        if not raws:
+                else:
+                    calls.setdefault(block.index, []).append(block)
+        if not calls:
+            messages.append({"role": "assistant", "content": "".join(text)})
             return "".join(text)
-        for raw in raws:
-            arguments = StepArguments.model_validate(json.loads(raw))
-            messages.append({"role": "tool", "content": await step(**arguments.model_dump())})
+        whole = [
+            (pieces[0].id, pieces[0].name, "".join([each.arguments for each in pieces])) for pieces in calls.values()
+        ]
+        messages.append({"role": "assistant", "content": "".join(text), "tool_calls": [_wire(*call) for call in whole]})
+        if len(whole) == 1:
+            results = [await _called(*whole[0])]
+        else:
+            results = await asyncio.gather(*(_called(*call) for call in whole))
+        messages.extend(results)
+
+
+def _wire(id: str, name: str, arguments: str) -> Message:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+async def _called(id: str, name: str, raw: str) -> Message:
+    arguments = StepArguments.model_validate(json.loads(raw))
+    return {"role": "tool", "tool_call_id": id, "content": await TOOLS[name](**arguments.model_dump())}

@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
+from benchmarks.script import Script
+
 
 def cpu(main: Callable[[], Awaitable[object]], per: int, unit: float = 1e6, repeat: int = 3) -> float:
     """CPU time of the best of some runs, divided by `per`, in units of 1/`unit` seconds."""
@@ -77,9 +79,9 @@ def agents(who: str, count: int) -> float:
 
     async def main() -> None:
         if who == "bare":
-            from benchmarks import bare, models
+            from benchmarks import bare
 
-            await asyncio.gather(*(bare.run(models.slow(0.05), len) for _ in range(count)))
+            await asyncio.gather(*(bare.run(bare.scripted(Script(seconds=0.05)), len) for _ in range(count)))
         else:
             from benchmarks import engine, models
 
@@ -93,9 +95,9 @@ def fan_out(who: str, count: int) -> float:
 
     async def main() -> None:
         if who == "bare":
-            from benchmarks import bare, models
+            from benchmarks import bare
 
-            await asyncio.gather(*(bare.run(models.slow(0.05), len) for _ in range(count)))
+            await asyncio.gather(*(bare.run(bare.scripted(Script(seconds=0.05)), len) for _ in range(count)))
         else:
             from agentscope_rx import FanOutPipeline
             from benchmarks import engine, models
@@ -182,9 +184,9 @@ async def _call(main: Callable[[], Awaitable[object]]) -> None:
 
 def _turns(who: str, count: int) -> Callable[[], Awaitable[object]]:
     if who == "bare":
-        from benchmarks import bare, models
+        from benchmarks import bare
 
-        return lambda: bare.run(models.turns(count), len)
+        return lambda: bare.run(bare.scripted(Script(count)), len)
     from benchmarks import engine, models
 
     async def main() -> None:
@@ -196,9 +198,9 @@ def _turns(who: str, count: int) -> Callable[[], Awaitable[object]]:
 def _chunks(who: str, count: int, *, pulled: bool) -> Callable[[], Awaitable[object]]:
     seen: list[object] = []
     if who == "bare":
-        from benchmarks import bare, models
+        from benchmarks import bare
 
-        return lambda: bare.run(models.chunks(count), seen.append)
+        return lambda: bare.run(bare.scripted(Script(pieces=count)), seen.append)
     from benchmarks import engine, models
 
     async def push() -> None:
@@ -279,9 +281,9 @@ def _tools(who: str, count: int, *, limited: bool = False) -> Callable[[], Await
 
 async def _first(who: str, seen: list[float]) -> None:
     if who == "bare":
-        from benchmarks import bare, models
+        from benchmarks import bare
 
-        await bare.run(models.chunks(1), lambda chunk: seen.append(time.perf_counter()))
+        await bare.run(bare.scripted(Script(pieces=1)), lambda chunk: seen.append(time.perf_counter()))
         return
     from agentscope_rx.events import ReasoningChunkEvent
     from benchmarks import engine, models

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import ROWS
 from benchmarks.cases import CASES
+from benchmarks.rows import ROWS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "agentscope_rx"
@@ -153,5 +153,5 @@ def test_names_of_tests_are_shorter_than_60_characters():
     assert long == []
 
 
-def test_every_row_of_make_bench_has_its_case():
+def test_every_row_of_the_benchmarks_has_its_case():
     assert {case for _, case, _ in ROWS} - set(CASES) == set()

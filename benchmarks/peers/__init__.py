@@ -1,7 +1,8 @@
 """Environments of their own for the libraries that this one is compared with.
 
 Each is a virtual environment `.venv-peers-NAME` beside `.venv`, made when it is first asked for and made again when
-what it needs has changed. The ranges name the versions that the pages and the measurements were written for.
+what it needs has changed. The ranges name the versions that the pages and the measurements were written for. The
+modules beside this one are run in them (`benchmarks.compare`), so this one needs the standard library alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PEERS: dict[str, tuple[str, ...]] = {
     # what it was made for: with mcp 2 it cannot be imported, with openai 3 it cannot read a stream
     "agentscope-1": ("agentscope>=1.0,<2", "mcp<2", "openai<2", "greenlet", "tqdm"),
@@ -22,7 +23,13 @@ PEERS: dict[str, tuple[str, ...]] = {
     "openai-agents": ("openai-agents>=0.24,<1",),
     "pydantic-ai": ("pydantic-ai-slim[openai]>=2,<3",),
 }
-"""What is installed for each; the first is the library itself."""
+"""What is installed for each that the pages show a program of; the first is the library itself."""
+MEASURED: dict[str, tuple[str, ...]] = {
+    **PEERS,
+    "smolagents": ("smolagents[openai]>=1.26,<2",),
+    "strands": ("strands-agents[openai]>=1.62,<2",),
+}
+"""The same with those that are measured only."""
 SECONDS = 900
 
 
@@ -50,6 +57,6 @@ def versions(python: Path, packages: Sequence[str]) -> dict[str, str]:
 
 
 def _name(package: str) -> str:
-    for end in "[<>=!~; ":
+    for end in "[<>=!~; @":
         package = package.partition(end)[0]
     return package
