@@ -127,8 +127,8 @@ class _Life:
         if not run.inbox.closed:
             run.inbox.close()
         run.drop_timers()
-        # they hold the sinks of the run
-        run.wired.clear()
+        # it holds the sinks of the run
+        run.round = None
         conversation.end(run)
         flag.release(run)
         if flag is not conversation.flag:

@@ -116,6 +116,7 @@ class Run:
         "reply",
         "request",
         "resumed",
+        "round",
         "scope",
         "seq",
         "source",
@@ -127,7 +128,6 @@ class Run:
         "unemitted",
         "usage",
         "when_busy",
-        "wired",
         "writes",
     )
 
@@ -203,8 +203,8 @@ class Run:
         self.started: float = scope.loop.time()
         self.last_event: float = self.started
         self.timers: tuple[TimerHandle, ...] = ()
-        self.wired: dict[str, object] = {}
-        """The chains of stages, linked in the first round, by the name of the stage; empty after the run."""
+        self.round: tuple[object, Stage] | None = None
+        """The chain of the reasoning stage, linked in the first round, and its state; None after the run."""
         self.extras: dict[str, object] = {}
         """State that stages of a subclass or a feature keep during the run, by name."""
 

@@ -79,7 +79,7 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
         # the round takes the place of the summary that the deadline would ask for
         run.drop_timers()
 
-    stage = _round_of(agent, run, output, sent_back).flow
+    stage = _round_of(agent, run, output, sent_back)
     around = run.hooks.around_reasoning
     if around is not None:
         stage = around_stage(around, run, "reasoning", lambda stage=stage: stage)
@@ -100,59 +100,53 @@ def _compacting(agent: ReActCore, run: Run, output: StructuredOutputState | None
     return Compacting(agent, run, why, system_message=system, tools=tools, options=options)
 
 
-def _round_of(agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> _Round:
+def _round_of(agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> Stage:
     """The chain of the stage. It is linked in the first round of a run, and serves the others."""
-    last = run.wired.get(_WIRED)
-    if type(last) is _Round and last.serves(agent, output, sent_back):
-        return last
-    wired = run.wired[_WIRED] = _Round(agent, run, output, sent_back)
-    return wired
-
-
-_WIRED = "reasoning"
+    if run.round is not None:
+        last, chain = run.round
+        if type(last) is _Round and last.agent is agent and last.output is output and last.sent_back is sent_back:
+            return chain
+    new = _Round(agent, run, output, sent_back)
+    chain: Stage = steps(new.pre_reasoning, new.chunks, new.post_reasoning, new.next)
+    run.round = (new, chain)
+    return chain
 
 
 class _Round:
     """One model round after the other: the chain of the stage, and what its steps hand on."""
 
     __slots__ = (
-        "_agent",
         "_answer",
         "_decided",
         "_follow",
-        "_output",
         "_pre",
         "_run",
-        "_sent_back",
         "_tools",
-        "flow",
+        "agent",
+        "output",
+        "sent_back",
     )
 
     def __init__(self, agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool) -> None:
-        self._agent = agent
+        self.agent = agent
         self._run = run
-        self._output = output
-        self._sent_back = sent_back
+        self.output = output
+        self.sent_back = sent_back
         # None in a round that goes another way
         self._pre: PreReasoningEvent | None = None
         self._tools: Sequence[ToolSchema] = ()
         self._answer: Callable[[], Answer] | None = None
         self._decided: tuple[Decision, PostReasoningEvent, Sequence[ToolUseBlock]] | None = None
         self._follow: Done | Tail[Event | Done] | None = None
-        self.flow: Stage = steps(self._pre_reasoning, self._chunks, self._post_reasoning, self._next)
-
-    def serves(self, agent: ReActCore, output: StructuredOutputState | None, sent_back: bool) -> bool:
-        """True if the chain is for such a round."""
-        return agent is self._agent and output is self._output and sent_back is self._sent_back
 
     # --- PreReasoning |> hooks ------------------------------------------------------------------------------------
 
-    def _pre_reasoning(self) -> Emitted:
+    def pre_reasoning(self) -> Emitted:
         self._pre = self._answer = self._decided = self._follow = None
         return onward(self._run.history(), self._fire_pre)  # pyright: ignore[reportReturnType]
 
     def _fire_pre(self, history: Sequence[Msg]) -> Emitted:
-        agent, run, output = self._agent, self._run, self._output
+        agent, run, output = self.agent, self._run, self.output
         options = run.options or agent.generate_options
         hints = () if output is None else output.hints()
         plain = agent.memory_window is None and not run.memory.marked
@@ -178,37 +172,37 @@ class _Round:
 
     def _take_pre(self, pre: PreReasoningEvent) -> Emitted:
         self._tools = self._run.toolkit.schemas()
-        if self._output is not None:
-            pre, self._tools = ask_for_output(self._agent, self._output, pre, self._tools)
+        if self.output is not None:
+            pre, self._tools = ask_for_output(self.agent, self.output, pre, self._tools)
         self._pre = pre
         return pre
 
     def _after_refusal(self) -> AfterRefusal:
         """What follows if the request of this round is too long: the round begins again, if hooks have compacted."""
-        agent, run, output = self._agent, self._run, self._output
+        agent, run, output = self.agent, self._run, self.output
 
         def again() -> Stage:
             if output is not None:
                 # a last chance that was refused is granted again
                 output.due = output.last
-            return agent.reasoning(run, sent_back=True) if self._sent_back else agent.reasoning(run)
+            return agent.reasoning(run, sent_back=True) if self.sent_back else agent.reasoning(run)
 
         return AfterRefusal(_compacting(agent, run, output, "overflow"), again)
 
     # --- the model's answer as chunks -----------------------------------------------------------------------------
 
-    def _chunks(self) -> Emitted | None:
+    def chunks(self) -> Emitted | None:
         pre = self._pre
         if pre is None:
             return None
-        if self._output is not None or self._run.hooks.compacting:
+        if self.output is not None or self._run.hooks.compacting:
             return self._chunks_or_again(pre)
-        chunks, self._answer = call_model(self._agent, self._run, pre, self._tools, ReasoningChunkEvent)
+        chunks, self._answer = call_model(self.agent, self._run, pre, self._tools, ReasoningChunkEvent)
         return chunks
 
     def _chunks_or_again(self, pre: PreReasoningEvent) -> Stage:
         """The chunks of a request that may be refused, and what follows then; else the rest of the chain."""
-        agent, run, output = self._agent, self._run, self._output
+        agent, run, output = self.agent, self._run, self.output
         after = self._after_refusal() if run.hooks.compacting else None
         show = None if output is None else show_output(run, output)
         failed = None if after is None else after.failed
@@ -222,7 +216,7 @@ class _Round:
             return after.answered(whole.response, lambda: rest(whole))
 
         def rest(whole: Answer) -> Stage:
-            return steps(lambda: self._fire_post(pre, whole), self._next)
+            return steps(lambda: self._fire_post(pre, whole), self.next)
 
         then = answered if after is None else partial(after.then, answered)
         if output is not None:
@@ -231,12 +225,12 @@ class _Round:
 
     # --- PostReasoning |> hooks |> remember -----------------------------------------------------------------------
 
-    def _post_reasoning(self) -> Emitted | None:
+    def post_reasoning(self) -> Emitted | None:
         answer, pre = self._answer, self._pre
         return None if answer is None or pre is None else self._fire_post(pre, answer())
 
     def _fire_post(self, pre: PreReasoningEvent, answer: Answer) -> Emitted | None:
-        agent, run = self._agent, self._run
+        agent, run = self.agent, self._run
         interrupted = run.interrupted
         if answer.message is None or (interrupted and run.interruption.is_shutdown and agent.discards_partial):
             self._follow = Tail(lambda: agent.end_interrupted(run))
@@ -262,7 +256,7 @@ class _Round:
 
     def _settle(self, post: PostReasoningEvent) -> Emitted:
         """Remember the answer, as the hooks have left it, and decide."""
-        agent, run, output = self._agent, self._run, self._output
+        agent, run, output = self.agent, self._run, self.output
         thinking = bool(post.message.content) and is_silent(post.message.content) and not (output and output.last)
         if output is not None and not thinking:
             output.begin(post.message)
@@ -299,10 +293,10 @@ class _Round:
 
     # --- the next stage -------------------------------------------------------------------------------------------
 
-    def _next(self) -> Emitted | None:
+    def next(self) -> Emitted | None:
         if self._decided is None:
             return self._follow
-        return _next(self._agent, self._run, *self._decided)
+        return _next(self.agent, self._run, *self._decided)
 
 
 def _release_choice(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> None:
