@@ -170,8 +170,7 @@ class _Chunks(OperatorSink):
         if self.disposed:
             return
         if self._interruption.fired:
-            self.disposed = True
-            sink.on_completed()
+            self._end().on_completed()
             return
         self._interruption.listen(self._stop)
         attach(responses, self, scope)
@@ -217,26 +216,30 @@ class _Chunks(OperatorSink):
         return None
 
     def on_error(self, error: Exception) -> None:
-        self._end()
-        self._sink.on_error(error)
+        self._upstream = None
+        self._end().on_error(error)
 
     def on_completed(self) -> None:
-        self._end()
-        self._sink.on_completed()
+        self._upstream = None
+        self._end().on_completed()
 
     def dispose(self) -> None:
-        super().dispose()
-        self._interruption.forget(self._stop)
+        if not self.disposed:
+            super().dispose()
+            self._end()
 
-    def _end(self) -> None:
+    def _end(self) -> Sink[Event]:
+        """The sink, which is let go: the chain of the round, which holds this object, would be held by it."""
         self.disposed: bool = True
-        self._upstream = None
         self._interruption.forget(self._stop)
+        sink = self._sink
+        del self._sink
+        return sink
 
     def _stop(self) -> None:
         if not self.disposed:
             super().dispose()
-            self._sink.on_completed()
+            self._end().on_completed()
 
 
 def _message(agent: ReActCore, run: Run, response: ResponseAccumulator, message_id: str) -> Msg | None:

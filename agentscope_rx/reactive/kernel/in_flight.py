@@ -41,7 +41,6 @@ class InFlight:
         "on_abort",
         "parent",
         "subscribing",
-        "to_begin",
     )
 
     def __init__(self, parent: InFlight | None = None) -> None:
@@ -53,8 +52,6 @@ class InFlight:
         """Counts the abandoned calls on threads."""
         self.deadlines: Deadlines | None = None
         """The deadlines of the run, on the outermost count (see `Deadline`)."""
-        self.to_begin: int = 0
-        """Counts, on the outermost count, the tasks of sources that have not begun yet."""
         # made when something waits: most scopes have nothing that does
         self._waiting: list[Callable[[], object]] | None = None
         self.subscribing: bool = False

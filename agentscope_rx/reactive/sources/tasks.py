@@ -17,6 +17,7 @@ from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from types import AsyncGeneratorType
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -78,16 +79,36 @@ class _Ending(threading.local):
 _ENDING = _Ending()
 
 
+class _ToBegin:
+    """Counts the tasks of sources on a loop that have not begun yet."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+_TO_BEGIN: WeakKeyDictionary[asyncio.AbstractEventLoop, _ToBegin] = WeakKeyDictionary()
+
+
+def _to_begin_on(loop: asyncio.AbstractEventLoop) -> _ToBegin:
+    found = _TO_BEGIN.get(loop)
+    if found is None:
+        found = _TO_BEGIN[loop] = _ToBegin()
+    return found
+
+
 class _Driver:
     """The task of a source, and of those that begin in its last signal: they run in it one after the other.
 
     So a run whose sources follow one another, such as a model's stream and a tool, needs one task, and no turn of the
     loop between them. A source that begins while others run has a task of its own, as has one behind a source that has
     changed a context variable: each begins with the subscriber's variables. Sources begin in the order in which they
-    were started, so none takes over a task while another one waits for its own.
+    were started, so none takes over a task while another one waits for its own; and a consumer that has values to pull
+    gets its turn first, so that it can leave before the next source begins.
     """
 
-    __slots__ = ("_begun", "_source", "context", "next", "task", "work")
+    __slots__ = ("_begun", "_source", "context", "next", "task", "to_begin")
 
     def __init__(self, source: _TaskSource[Any, Any]) -> None:
         scope = source.scope
@@ -95,14 +116,14 @@ class _Driver:
         self._source: _TaskSource[Any, Any] | None = source
         self.next: _TaskSource[Any, Any] | None = None
         source.driver = self
-        self.work = scope.work.outermost()
-        self.work.to_begin += 1
+        self.to_begin: _ToBegin = _to_begin_on(scope.loop)
+        self.to_begin.count += 1
         self._begun = False
         self.task: asyncio.Task[None] = scope.loop.create_task(self._run(source), context=scope.context.copy())
         self.task.add_done_callback(self._done)
 
     async def _run(self, source: _TaskSource[Any, Any] | None) -> None:
-        self.work.to_begin -= 1
+        self.to_begin.count -= 1
         self._begun = True
         in_a_row = 0
         while source is not None:
@@ -115,7 +136,8 @@ class _Driver:
                 self._source = source
                 source.driver = self
                 in_a_row += 1
-                if in_a_row == IN_A_ROW:
+                demand = source.scope.demand
+                if in_a_row == IN_A_ROW or (demand is not None and demand.depth):
                     in_a_row = 0
                     await asyncio.sleep(0)
 
@@ -125,7 +147,7 @@ class _Driver:
         # the traceback of a cancelled task holds the frame that holds this object
         del self.task
         if not self._begun:
-            self.work.to_begin -= 1
+            self.to_begin.count -= 1
         error = None if task.cancelled() else task.exception()
         if error is not None:
             report_dropped(error, "a source")
@@ -161,14 +183,14 @@ class _TaskSource(Generic[S, T]):
         self._source = source
         self.scope.work.begin()
         driver = _ENDING.driver
-        if (
-            driver is not None
-            and driver.next is None
-            and driver.context is self.scope.context
-            and driver.work.to_begin == 0
-        ):
+        if driver is None or driver.context is not self.scope.context or driver.to_begin.count:
+            _Driver(self)
+        elif driver.next is None:
             driver.next = self
         else:
+            # several that begin at once: the first one, too, has a task of its own, before this one's
+            first, driver.next = driver.next, None
+            _Driver(first)
             _Driver(self)
 
     async def drive(self) -> None:
