@@ -15,6 +15,7 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.places import Places
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import shared_lock
+from agentscope_rx.reactive.kernel.fuse import Immediate
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class InMemoryMemory(Memory):
         return defer(self._view)
 
     def _view(self) -> Flow[Sequence[Msg]]:
-        return just(self.messages)
+        return Immediate(self.messages)
 
     def replace(self, message: Msg) -> Flow[bool]:
         def replace() -> bool:

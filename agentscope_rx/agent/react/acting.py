@@ -28,7 +28,7 @@ from agentscope_rx.agent.react.stage import ActingCore, ReActCore, around_stage,
 from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
 from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
-from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.agent.run import Done, Emitted, Run, Stage
 from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.events import Event, MemoryEvent, PostActingEvent, PreActingEvent
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultBlock, ToolUseBlock
@@ -43,6 +43,7 @@ from agentscope_rx.reactive import (
     just,
     merge_ordered,
     onward,
+    steps,
     tail,
 )
 
@@ -77,16 +78,19 @@ def acting(agent: ActingCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
 
 def _act(agent: ActingCore, run: Run, batch: CallBatch) -> Stage:
     """PreActing, the calls, their results, and the next stage."""
-    parts: list[Flow[Event]] = [_fire_pre(run, batch), defer(partial(_run_batch, agent, run, batch))]
-    if batch.edited:
-        parts.insert(0, run.hooks.watched(MemoryEvent, remember_edits(run, batch)))
-        if run.durable is not None:
-            # a call that is run again after a crash must not have the model's arguments
-            parts.insert(1, run.durable.before(run, "acting", lambda: cast("Flow[Event]", empty())))
-    return concat(*parts, defer(partial(_end, agent, run, batch)))
+    chain: Stage = steps(
+        partial(_fire_pre, run, batch), partial(_run_batch, agent, run, batch), partial(_end, agent, run, batch)
+    )
+    if not batch.edited:
+        return chain
+    edits = [run.hooks.watched(MemoryEvent, remember_edits(run, batch))]
+    if run.durable is not None:
+        # a call that is run again after a crash must not have the model's arguments
+        edits.append(run.durable.before(run, "acting", lambda: cast("Flow[Event]", empty())))
+    return concat(*edits, chain)
 
 
-def _fire_pre(run: Run, batch: CallBatch) -> Flow[Event]:
+def _fire_pre(run: Run, batch: CallBatch) -> Event | Flow[Event]:
     """PreActing |> hooks of each call that runs, in turn; without the events of calls that the hooks hold back."""
 
     def fire(entry: BatchEntry, history: Sequence[Msg]) -> Flow[Event]:
@@ -100,7 +104,8 @@ def _fire_pre(run: Run, batch: CallBatch) -> Flow[Event]:
 
     if PreActingEvent in run.hooks.seen:
         return run.history().pipe(concat_map(fire_all))
-    return just(*map(partial(_pre_event, run, ()), batch.runs))
+    runs = batch.runs
+    return _pre_event(run, (), runs[0]) if len(runs) == 1 else just(*map(partial(_pre_event, run, ()), runs))
 
 
 def _pre_event(run: Run, history: Sequence[Msg], entry: BatchEntry) -> PreActingEvent:
@@ -172,10 +177,10 @@ def _remember(run: Run, batch: CallBatch, post: PostActingEvent) -> Flow[Event]:
     return run.remember_then((post.message,), post, partial(just, post))
 
 
-def _end(agent: ActingCore, run: Run, batch: CallBatch) -> Stage:
+def _end(agent: ActingCore, run: Run, batch: CallBatch) -> Emitted:
     """Name the next stage."""
     if not run.toolkit.returns_direct:
-        return just(_next(agent, run, batch))
+        return _next(agent, run, batch)
 
     def next_by(history: Sequence[Msg]) -> Done | Tail[Event | Done]:
         return _next(agent, run, batch, direct_reply(agent, run, history, fresh=True))
@@ -204,7 +209,7 @@ def _next(agent: ActingCore, run: Run, batch: CallBatch, direct: Msg | None = No
     if decision is Decision.RETURN and direct is not None:
         return tail(lambda: end_or_go_on(agent, run, direct))
     run.iteration += 1
-    return tail(partial(agent.reasoning, run))
+    return Tail(partial(agent.reasoning, run))
 
 
 def _by_output(

@@ -33,7 +33,7 @@ from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, Scope, catch, transform_type
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 
 P = TypeVar("P", bound=PreReasoningEvent)
 
@@ -173,7 +173,7 @@ class _Chunks(OperatorSink):
             self._end().on_completed()
             return
         self._interruption.listen(self._stop)
-        attach(responses, self, scope)
+        responses._attach(self, scope)
 
     def on_next(self, response: ChatResponse, /) -> None:
         if self._interruption.fired:

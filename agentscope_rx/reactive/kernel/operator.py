@@ -48,7 +48,12 @@ class OperatorFlow(Flow[B], Generic[A, B]):
         link = self.link(sink, scope)
         sink.on_subscribe(link)
         if not link.disposed:
-            attach(self.source, link, scope)
+            # `attach`, without its call
+            connect = getattr(self.source, "_attach", None)
+            if connect is not None:
+                connect(link, scope)
+            else:
+                attach(self.source, link, scope)
 
 
 class Startable(Upstream, Protocol[S_in]):

@@ -185,7 +185,11 @@ class _Retry(OperatorSink, Generic[T]):
             each = self._ways.each
             if each is not None:
                 self._deadline = Deadline(self._scope, each, self._attempt_passed)
-            attach(self._source, self, self._scope)
+            connect = getattr(self._source, "_attach", None)
+            if connect is not None:
+                connect(self, self._scope)
+            else:
+                attach(self._source, self, self._scope)
 
     def _attempt_passed(self) -> None:
         self._deadline = None

@@ -13,7 +13,7 @@ run: neither flows nor sinks are made for a further subscription of the same sin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from reactivex import abc
 
@@ -102,13 +102,18 @@ class _Steps(OperatorSink, Generic[T]):
                 return
             if type(given) is Immediate:
                 self.on_next(given.value)  # pyright: ignore
-            elif not (hasattr(given, "_attach") or hasattr(given, "subscribe")):
-                # (as `attach` looks at it: the check of an abstract class costs more than all else here)
-                self.on_next(cast("T", given))
+                continue
+            # (looked at as `attach` does: the check of an abstract class costs more than all else here)
+            connect = getattr(given, "_attach", None)
+            if connect is None and not hasattr(given, "subscribe"):
+                self.on_next(given)  # pyright: ignore[reportArgumentType]
+                continue
+            self._index = index
+            self._waiting = True
+            if connect is not None:
+                connect(self, self.scope)
             else:
-                self._index = index
-                self._waiting = True
-                attach(cast("abc.ObservableBase[T]", given), self, self.scope)
-                if self._waiting:
-                    self._advancing = False
-                    return
+                attach(given, self, self.scope)  # pyright: ignore[reportArgumentType]
+            if self._waiting:
+                self._advancing = False
+                return

@@ -49,7 +49,7 @@ class _TakeUntil(OperatorSink, Generic[T]):
         # or stopped
         self.disposed = False
         self._sink = sink
-        self._scope = scope.child() if grace else scope
+        self._scope = Scope(scope.loop, scope.context, scope.demand, scope.work) if grace else scope
         self._signal = signal
         self._grace = grace
         self._forget: Callable[[], None] | None = None
@@ -60,7 +60,7 @@ class _TakeUntil(OperatorSink, Generic[T]):
             self.disposed = True
             self._sink.on_completed()
             return
-        self._forget = self._signal.listen(self._stop)
+        self._signal.listen(self._stop)
         attach(source, self, self._scope)
 
     def on_next(self, value: T) -> None:
@@ -99,6 +99,7 @@ class _TakeUntil(OperatorSink, Generic[T]):
     def _finish(self) -> None:
         self.disposed = True
         self._upstream = None
+        self._signal.forget(self._stop)
         if self._forget is not None:
             self._forget()
             self._forget = None

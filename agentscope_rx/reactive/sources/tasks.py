@@ -19,10 +19,12 @@ from types import AsyncGeneratorType
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from reactivex import abc
+
 from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Sink
+from agentscope_rx.reactive.kernel.observer import Relay, Sink, attach
 from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.runtime import RunAbortedError, SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
@@ -39,13 +41,17 @@ BURST = 256
 stops this one, from theirs."""
 
 
-def from_callable(call: Callable[[], Awaitable[T]]) -> Flow[T]:
+def from_callable(
+    call: Callable[[], Awaitable[T]], *, follow: Callable[[T], abc.ObservableBase[T] | None] | None = None
+) -> Flow[T]:
     """Emits the result of one call of a coroutine function, awaited as a task on the loop.
+
+    `follow(result)` may give an Observable, whose values are emitted in the place of the result.
 
     Signals: its result and completion, or its exception.
     Cancels: the task; its `finally` blocks run and count as work under way.
     """
-    return Producer(_Call, call)
+    return Producer(_Call if follow is None else partial(_Followed, follow), call)
 
 
 def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
@@ -307,6 +313,35 @@ class _Call(_TaskSource[Callable[[], Awaitable[T]], T]):
         self._sink.on_next(value)
         if not self.disposed:
             self._sink.on_completed()
+
+
+class _Followed(_Call[T]):
+    """A call whose result may be an Observable: the source of all values then."""
+
+    __slots__ = ("_follow", "_values")
+
+    def __init__(self, follow: Callable[[T], abc.ObservableBase[T] | None], sink: Sink[T], scope: Scope) -> None:
+        super().__init__(sink, scope)
+        self._follow = follow
+        self._values: Relay[T] | None = None
+
+    def _emit(self, value: T) -> None:
+        try:
+            found = self._follow(value)
+        except Exception as error:
+            self._sink.on_error(error)
+            return
+        if found is None:
+            super()._emit(value)
+            return
+        values = self._values = Relay(self._sink)
+        attach(found, values, self.scope)
+
+    def dispose(self) -> None:
+        super().dispose()
+        values, self._values = self._values, None
+        if values is not None:
+            values.dispose()
 
 
 class _Await(_Call[T]):

@@ -47,6 +47,7 @@ from agentscope_rx.reactive import (
     throw,
     timeout,
 )
+from agentscope_rx.reactive.kernel.deadline import Deadline
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
@@ -72,7 +73,7 @@ _SIGNALS: frozenset[type] = frozenset((ToolBegun, ToolChunk, ToolNested, ToolNot
 class Plan:
     """A compiled config: only the operators that a call needs."""
 
-    __slots__ = ("deadlines", "overall", "policy")
+    __slots__ = ("alone", "deadlines", "late", "overall", "policy")
 
     def __init__(self, config: ExecutionConfig, name: str) -> None:
         first, idle = config.limit("first_chunk_timeout"), config.limit("idle_timeout")
@@ -81,6 +82,7 @@ class Plan:
         def late(which: str, limit: float) -> Exception:
             return ToolTimeoutError(which, limit, f"Tool {name!r}")
 
+        self.late: Callable[[str, float], Exception] = late
         bounded = first is not None or idle is not None or total is not None
         self.deadlines: Callable[[Observable[object]], Flow[object]] | None = (
             timeout(first=first, idle=idle, total=total, error=late) if bounded else None
@@ -91,6 +93,8 @@ class Plan:
         )
         once = config.stop is UNSET and config.max_attempts in (UNSET, 1)
         self.policy: RetryPolicy | None = None if once else _policy(config)
+        self.alone: float | None = total if once and first is None and idle is None and whole is None else None
+        """The deadline of a single attempt, if that is all there is to the plan: the call keeps it itself."""
 
 
 def _policy(config: ExecutionConfig) -> RetryPolicy:
@@ -187,6 +191,7 @@ class _Running(OperatorSink):
         "_admission",
         "_call",
         "_context",
+        "_deadline",
         "_held",
         "_joined",
         "_last",
@@ -215,6 +220,7 @@ class _Running(OperatorSink):
         self._sink = sink
         self._scope = scope
         self._context = context
+        self._deadline: Deadline | None = None
         self._admission = admission
         self._limit = limit
         self._joined: Joined | None = None
@@ -241,7 +247,10 @@ class _Running(OperatorSink):
         try:
             self._validated = _validated(tool, call)
             attempts = self._attempts if prepared.before is None else partial(self._after, prepared.before)
-            if admission is None:
+            if admission is None and prepared.before is None and prepared.plan.alone is not None:
+                source = self._begin()
+                self._deadline = Deadline(self._scope, prepared.plan.alone, self._passed)
+            elif admission is None:
                 source = attempts(())
             else:
                 self.waiting: bool = True
@@ -251,6 +260,19 @@ class _Running(OperatorSink):
             return
         if not self.disposed:
             attach(source, self, self._scope)
+
+    def _passed(self) -> None:
+        """The deadline of the only attempt has passed."""
+        plan, upstream, self._upstream = self._prepared.plan, self._upstream, None
+        if not self.disposed and upstream is not None and plan.alone is not None:
+            upstream.dispose()
+            self.on_error(plan.late("total", plan.alone))
+
+    def dispose(self) -> None:
+        super().dispose()
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _after(self, before: Callable[[], Flow[None]], rates: Sequence[Limiter]) -> Flow[object]:
         """The attempts, once the flow of `before` has ended."""
@@ -350,6 +372,9 @@ class _Running(OperatorSink):
 
     def on_completed(self) -> None:
         self._upstream = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         if self.waiting:
             self._sink.on_completed()
             return
@@ -366,6 +391,9 @@ class _Running(OperatorSink):
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         if isinstance(error, NotBegunError):
             self._sink.on_error(error.reason)
             return

@@ -71,7 +71,7 @@ def lift(kind: CallableKind, call: Callable[[], object], executor: Executor | No
     """
     match kind:
         case CallableKind.COROUTINE:
-            return _FOLLOWED(from_callable(call))  # pyright: ignore
+            return from_callable(call, follow=_values_in)  # pyright: ignore
         case CallableKind.CALL:
             return _FOLLOWED(on_worker(call, executor))
         case CallableKind.ITEMS:
@@ -102,7 +102,7 @@ class _Followed(OperatorSink):
     def on_next(self, value: object) -> None:
         if type(value) not in _PLAIN:
             try:
-                self._found = _values_of(value)
+                self._found = _values_in(value)
             except Exception as error:
                 self.dispose()
                 self._sink.on_error(error)
@@ -126,6 +126,10 @@ class _Followed(OperatorSink):
 
 
 _FOLLOWED: Callable[[Flow[object]], Flow[object]] = partial(OperatorFlow, _Followed)
+
+
+def _values_in(value: object) -> abc.ObservableBase[object] | None:
+    return None if type(value) in _PLAIN else _values_of(value)
 
 
 def _values_of(value: object) -> abc.ObservableBase[object] | None:
