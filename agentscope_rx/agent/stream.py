@@ -8,7 +8,7 @@ from typing import cast
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event, PostCallEvent, StreamOptions
-from agentscope_rx.events.base import stamp
+from agentscope_rx.events.base import put_seq, put_source, put_timestamp, stamp
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 from agentscope_rx.tools import ToolNested
@@ -53,9 +53,16 @@ class Numbering:
             if shown is None:
                 return
             event = shown
-        event = stamp(event, run.source, run.seq, time.time())
-        run.seq += 1
+        seq = run.seq
+        run.seq = seq + 1
         run.last_event = self._clock()
+        if event.seq < 0:
+            # `stamp`, without its call
+            put_source(event, run.source)
+            put_seq(event, seq)
+            put_timestamp(event, time.time())
+        else:
+            event = stamp(event, run.source, seq, time.time())
         self._sink.on_next(event)
 
     def _nested(self, run: Run, nested: object) -> None:

@@ -215,9 +215,9 @@ def event_from_json(line: str | bytes, *, file_root: str | PathLike[str] | None 
     return event_from_dict(cast("dict[str, object]", data), file_root=file_root)
 
 
-_put_source = Event.__dict__["source"].__set__
-_put_seq = Event.__dict__["seq"].__set__
-_put_timestamp = Event.__dict__["timestamp"].__set__
+put_source = Event.__dict__["source"].__set__
+put_seq = Event.__dict__["seq"].__set__
+put_timestamp = Event.__dict__["timestamp"].__set__
 
 
 def stamp(event: Event, source: EventSource, seq: int, timestamp: float) -> Event:
@@ -227,7 +227,7 @@ def stamp(event: Event, source: EventSource, seq: int, timestamp: float) -> Even
     """
     if event.seq >= 0:
         return replaced(event, source=source, seq=seq, timestamp=timestamp)
-    _put_source(event, source)
-    _put_seq(event, seq)
-    _put_timestamp(event, timestamp)
+    put_source(event, source)
+    put_seq(event, seq)
+    put_timestamp(event, timestamp)
     return event

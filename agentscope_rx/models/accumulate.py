@@ -59,17 +59,18 @@ class BlockBuilder(ABC, Generic[B]):
 class TextBuilder(BlockBuilder[TextBlock]):
     """A text in progress."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("pieces",)
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []
+        """The pieces so far, to which only `add` and `ResponseAccumulator.continued` append."""
 
     def add(self, piece: TextBlock) -> int:
-        self._pieces.append(piece.text)
-        return len(self._pieces)
+        self.pieces.append(piece.text)
+        return len(self.pieces)
 
     def upto(self, count: int | None) -> TextBlock:
-        return TextBlock("".join(self._pieces[:count]))
+        return TextBlock("".join(self.pieces[:count]))
 
 
 class ThinkingBuilder(BlockBuilder[ThinkingBlock]):
@@ -308,18 +309,35 @@ class ResponseAccumulator:
         if response.retry is not None or response.wait is not None:
             self._notice(response)
             return []
-        content = response.content
-        if len(content) == 1:
-            # nearly every increment: more text for the block that the last one went to
-            block, last = content[0], self._last
-            if last is not None and type(block) is TextBlock and block.text and last[1] == response.block:
-                return [Delta(block, last[0], last[0].add(block))]  # pyright: ignore[reportArgumentType]
         pieces: list[Delta] = []
-        for block in content:
+        for block in response.content:
             piece = self._add(block, response.block)
             if piece is not None:
                 pieces.append(piece)
         return pieces
+
+    def continued(self, response: ChatResponse) -> TextBuilder | None:
+        """Add an increment that is nothing but more text for the last block, and return that; else None.
+
+        It is `feed` for nearly every increment, without the list. The number of pieces is `len(builder.pieces)`.
+        """
+        last, content = self._last, response.content
+        if (
+            last is None
+            or len(content) != 1
+            or response.usage is not None
+            or response.finish_reason is not None
+            or response.retry is not None
+            or response.wait is not None
+            or (response.id is not None and self.response_id is None)
+            or last[1] != response.block
+        ):
+            return None
+        block = content[0]
+        if type(block) is not TextBlock or not block.text:
+            return None
+        last[0].pieces.append(block.text)
+        return last[0]
 
     def _notice(self, response: ChatResponse) -> None:
         if response.wait is not None:

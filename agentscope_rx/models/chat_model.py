@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
 from reactivex import Observable
@@ -24,7 +24,7 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.attempts import attempt_deadlines, overall_deadline, timeout_error
 from agentscope_rx.models.capabilities import Capabilities, capabilities_of
 from agentscope_rx.models.logs import log_retry
-from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.options import MODEL_DEFAULTS, NO_OPTIONS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.probing import IN_USE, AttemptRequest, seen_by_probes
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, defer, flow, retry
@@ -82,7 +82,7 @@ class ChatModel(ABC):
         if execution_config is not None and not isinstance(execution_config, ExecutionConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"execution_config must be ExecutionConfig(...), not {execution_config!r:.60}.")
         self.model_name = model_name
-        self.options: GenerateOptions = options or GenerateOptions()
+        self.options: GenerateOptions = options or NO_OPTIONS
         self.execution_config = execution_config
         self._last: tuple[GenerateOptions | None, GenerateOptions, _Plan] | None = None
 
@@ -155,37 +155,51 @@ class ChatModel(ABC):
     def _plan(self, options: GenerateOptions | None) -> _Plan:
         """The plan for these options. It is cached, because an agent passes the same object in every round."""
         if self._last is None or self._last[0] is not options or self._last[1] is not self.options:
-            merged = (options or self.options).over(self.options)
-            config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
-            self._last = (options, self.options, self._operators(merged, config))
+            self._last = (options, self.options, self._new_plan(options))
         return self._last[2]
 
-    def _operators(self, merged: GenerateOptions, config: ExecutionConfig) -> _Plan:
-        whole, each = config.limit("total_timeout"), config.limit("timeout")
-        deadlines: _Over = attempt_deadlines(config, self.model_name, self.provider)
-        if not config.retries:
-            again: _Over = flow if whole is None else overall_deadline(whole, self.model_name, self.provider)
-            return _Plan(merged, deadlines, again, _behind(deadlines, again))
-        tried = partial(
-            retry,
-            config.policy(),
-            notice=self._again,
-            shows=shows,
-            empty=partial(EmptyResponseError, model=self.model_name),
-            total=whole,
-            late=timeout_error(self.model_name, self.provider),
-        )
-        again = tried()
-        if config.limit("first_chunk_timeout") is not None or config.limit("idle_timeout") is not None:
-            return _Plan(merged, deadlines, again, _behind(deadlines, again))
-        return _Plan(merged, deadlines, again, tried(each=each))
-
-    def _again(self, attempt: Attempt) -> ChatResponse:
-        log_retry(self.model_name, attempt.number, attempt.delay, attempt.error)
-        return ChatResponse(retry=RetryNotice(attempt.number, attempt.delay, attempt.error, attempt.discarded))
+    def _new_plan(self, options: GenerateOptions | None) -> _Plan:
+        plain = (options is None or options is NO_OPTIONS) and self.options is NO_OPTIONS
+        if plain and self.execution_config is None:
+            # of most models: one plan for all of this name
+            return _plain_plan(self.model_name, self.provider)
+        merged = (options or self.options).over(self.options)
+        config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
+        return _plan_of(merged, config, self.model_name, self.provider)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"
+
+
+@lru_cache(64)
+def _plain_plan(name: str, provider: str) -> _Plan:
+    return _plan_of(NO_OPTIONS, MODEL_DEFAULTS, name, provider)
+
+
+def _plan_of(merged: GenerateOptions, config: ExecutionConfig, name: str, provider: str) -> _Plan:
+    whole, each = config.limit("total_timeout"), config.limit("timeout")
+    deadlines: _Over = attempt_deadlines(config, name, provider)
+    if not config.retries:
+        again: _Over = flow if whole is None else overall_deadline(whole, name, provider)
+        return _Plan(merged, deadlines, again, _behind(deadlines, again))
+    tried = partial(
+        retry,
+        config.policy(),
+        notice=partial(_again, name),
+        shows=shows,
+        empty=partial(EmptyResponseError, model=name),
+        total=whole,
+        late=timeout_error(name, provider),
+    )
+    again = tried()
+    if config.limit("first_chunk_timeout") is not None or config.limit("idle_timeout") is not None:
+        return _Plan(merged, deadlines, again, _behind(deadlines, again))
+    return _Plan(merged, deadlines, again, tried(each=each))
+
+
+def _again(name: str, attempt: Attempt) -> ChatResponse:
+    log_retry(name, attempt.number, attempt.delay, attempt.error)
+    return ChatResponse(retry=RetryNotice(attempt.number, attempt.delay, attempt.error, attempt.discarded))
 
 
 def _behind(first: _Over, second: _Over) -> _Over:

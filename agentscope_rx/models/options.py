@@ -341,3 +341,7 @@ class GenerateOptions:
             else:
                 merged[f.name] = theirs if mine is None else mine
         return GenerateOptions(**merged)  # pyright: ignore[reportArgumentType]
+
+
+NO_OPTIONS = GenerateOptions()
+"""The options of those that have none of their own: one object, which is known by its identity."""

@@ -182,6 +182,20 @@ class _Chunks(OperatorSink):
             return
         emit = self._sink.on_next
         kind, source, iteration, message_id = self._kind, self._source, self._iteration, self.message_id
+        view = self.accumulator.continued(response)
+        if view is not None:
+            # nearly every increment: more text for the block that the last one went to
+            emit(
+                kind(
+                    source=source,
+                    iteration=iteration,
+                    message_id=message_id,
+                    delta=response.content[0],  # pyright: ignore[reportArgumentType]
+                    view=view,
+                    count=len(view.pieces),
+                )
+            )
+            return
         usage = response.usage
         if response.retry is not None or response.wait is not None:
             usage = self._notice(response)

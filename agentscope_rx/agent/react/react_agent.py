@@ -49,7 +49,7 @@ from agentscope_rx.long_term_memory import LongTermMemory
 from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.models.chat_model import ChatModel
-from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
+from agentscope_rx.models.options import NO_OPTIONS, ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, concat, defer, just, tail
 from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 from agentscope_rx.tools import Tool, Toolkit
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from agentscope_rx.planning import PlanMode, PlanNotebook
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
-_NO_OPTIONS = GenerateOptions()
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
 
 
@@ -203,7 +202,7 @@ class ReActAgent(ActingAgent):
             self.requested(None)
         self.tool_execution_config = tool_execution_config
         self.context_store: ContextStore | None = check_store(context_store, "an agent")
-        options = generate_options or _NO_OPTIONS
+        options = generate_options or NO_OPTIONS
         if model_execution_config is not None:
             options = GenerateOptions(execution_config=model_execution_config).over(options)
         self.generate_options = options

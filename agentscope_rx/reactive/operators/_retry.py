@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from reactivex import Observable
 from tenacity import AsyncRetrying, RetryCallState
@@ -154,6 +154,7 @@ class _Retry(OperatorSink, Generic[T]):
         "_timer",
         "_waited",
         "_ways",
+        "on_next",
     )
 
     def __init__(self, ways: _Ways, sink: Sink[T], scope: Scope) -> None:
@@ -182,6 +183,7 @@ class _Retry(OperatorSink, Generic[T]):
         self._timer = None
         if not self.disposed:
             self._emitted = False
+            self.on_next = self._first  # pyright: ignore[reportAttributeAccessIssue]
             each = self._ways.each
             if each is not None:
                 self._deadline = Deadline(self._scope, each, self._attempt_passed)
@@ -211,6 +213,8 @@ class _Retry(OperatorSink, Generic[T]):
     def _end(self) -> None:
         """Drop the deadlines: the last signal comes next."""
         self.disposed: bool = True
+        # (`_first` would hold this object)
+        self.on_next = self._sink.on_next  # pyright: ignore[reportAttributeAccessIssue]
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -218,10 +222,17 @@ class _Retry(OperatorSink, Generic[T]):
             self._overall.cancel()
             self._overall = None
 
-    def on_next(self, value: T) -> None:
+    if TYPE_CHECKING:
+
+        def on_next(self, value: T, /) -> None: ...
+
+    def _first(self, value: T) -> None:
+        """The values of an attempt up to the first that counts; those behind it have no call here."""
         if not self._emitted:
             shows = self._ways.shows
             self._emitted = shows is None or shows(value)
+            if self._emitted:
+                self.on_next = self._sink.on_next  # pyright: ignore[reportAttributeAccessIssue]
         self._sink.on_next(value)
 
     def on_completed(self) -> None:

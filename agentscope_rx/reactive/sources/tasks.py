@@ -373,7 +373,7 @@ class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
         burst = 0
         # an async generator that has come to its end is closed
         closed = False
-        signal, on_next = self._signal, self._sink.on_next
+        signal, sink = self._signal, self._sink
         try:
             while not self.disposed:
                 try:
@@ -395,7 +395,8 @@ class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
                 # outside of that `try`: a sink's exception is not this source's error
                 self._signalling = True
                 try:
-                    signal(on_next, value)
+                    # (looked up each time: an operator may be in the way of the first values only)
+                    signal(sink.on_next, value)
                 except Exception:
                     raise
                 except BaseException as error:
