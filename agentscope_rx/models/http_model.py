@@ -24,21 +24,18 @@ from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolS
 from agentscope_rx.models.rates import RateHeaders, read_rates
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Framing, HttpRequest, ServerEvent, Transport
+from agentscope_rx.models.transport.http import drain, is_last
 from agentscope_rx.models.wire.endpoint import Endpoint
-from agentscope_rx.models.wire.kept_turns import KeptTurns
+from agentscope_rx.models.wire.kept_turns import KeptMessages, KeptTurns
 from agentscope_rx.models.wire.media import has_files, read_files
 from agentscope_rx.models.wire.pieces import Envelope, body_text
 from agentscope_rx.models.wire.tool_names import WireNames, is_wire_name
 from agentscope_rx.reactive import (
     ENGINE_WORKERS,
     Flow,
-    catch,
     concat_map,
-    defer,
     from_async_iterable,
-    just,
     on_worker,
-    throw,
 )
 
 Clock = Callable[[], float]
@@ -152,64 +149,79 @@ class HttpChatModel(ChatModel):
         `InvalidInputError` or `ConfigurationError` before anything is sent, as `exchange` raises them.
         Cancels: the reading of files, the request or the reading of its answer; the response is closed.
         """
-
         prepared = self._kept.prepared(messages)
 
-        def ask(read: Sequence[Msg]) -> Flow[ChatResponse]:
-            plain = prepared.is_plain and all(is_wire_name(tool.name) for tool in tools)
-            names = None if plain else WireNames.of(read, tools)
-            if names is None:
-                known = read if read is prepared else self._kept.prepared(read)
-                exchange = self.exchange(known, tools, options)
-                return from_async_iterable(lambda: self._increments(exchange))
-            renamed = self.exchange(names.messages(read), names.tools(tools), names.options(options))
-            return from_async_iterable(lambda: self._increments(renamed)).pipe(concat_map(names.back))
+        def ask(read: KeptMessages) -> Flow[ChatResponse]:
+            return from_async_iterable(lambda: self._increments(read, tools, options))
 
-        if not prepared.is_plain and has_files(messages):
-            answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))
-        else:
-            answer = defer(lambda: ask(prepared))
-        return answer.pipe(catch(lambda error: self._failed(error, messages, tools)))
+        if prepared.is_plain or not has_files(messages):
+            return ask(prepared)
+        reading = on_worker(lambda: self._kept.prepared(read_files(messages)), ENGINE_WORKERS)
+        return reading.pipe(concat_map(ask))
 
-    async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:
+    async def _increments(
+        self, messages: KeptMessages, tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> AsyncGenerator[ChatResponse]:
         # one generator from the response to the increments: an operator a step would cost more than the parsing
-        clock = asyncio.get_running_loop().time
-        parser = exchange.parser(clock)
         rates: list[RateHeaders] = []
-        heard = partial(_hear, rates, clock)
-        with self._transport.hiding(exchange.request):
-            try:
+        transport, ended = self._transport, False
+        try:
+            names = _names(messages, tools)
+            if names is None:
+                exchange = self.exchange(messages, tools, options)
+            else:
+                exchange = self.exchange(names.messages(messages), names.tools(tools), names.options(options))
+            request, until = exchange.request, exchange.until
+            clock = asyncio.get_running_loop().time
+            parser, heard = exchange.parser(clock), partial(_hear, rates, clock)
+            with transport.hiding(request):
                 if exchange.streams:
-                    received = self._transport.events(
-                        exchange.request, until=exchange.until, framing=exchange.framing, on_headers=heard
-                    )
-                    async with aclosing(received) as events:
-                        async for event in events:
-                            for increment in parser.read(event):
-                                yield replace(increment, rates=rates.pop()) if rates else increment
+                    received = transport.batches(request, framing=exchange.framing, on_headers=heard)
+                    async with aclosing(received) as batches:
+                        async for batch in batches:
+                            for event in batch:
+                                for increment in parser.read(event):
+                                    yield _finished(increment, rates, names) if rates or names else increment
+                                if until is not None and is_last(event, until):
+                                    ended = True
+                                    break
+                            if ended:
+                                await drain(batches)
+                                break
                 else:
-                    for increment in parser.read_whole(
-                        await self._transport.answer(exchange.request, on_headers=heard)
-                    ):
-                        yield replace(increment, rates=rates.pop()) if rates else increment
+                    for increment in parser.read_whole(await transport.answer(request, on_headers=heard)):
+                        yield _finished(increment, rates, names)
                 for increment in parser.end():
-                    yield replace(increment, rates=rates.pop()) if rates else increment
-            except ModelError:
-                if rates:
-                    yield ChatResponse(rates=rates.pop())
-                raise
-
-    def _failed(self, error: Exception, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> Flow[ChatResponse]:
-        if isinstance(error, ModelError):
+                    yield _finished(increment, rates, names)
+        except ModelError as error:
+            if rates:
+                yield ChatResponse(rates=rates.pop())
             answer = self.instead(error, messages, tools)
-            if answer is not None:
-                return just(answer)
-            error.model = error.model or self.model_name
-            error.provider = error.provider or self.provider
-            advice = self.advice(error)
-            if advice:
-                error.args = (f"{error} {advice}",)
-        return throw(error)
+            if answer is None:
+                self._complete(error)
+                raise
+            yield answer
+
+    def _complete(self, error: ModelError) -> None:
+        """Add who failed, and advice."""
+        error.model = error.model or self.model_name
+        error.provider = error.provider or self.provider
+        advice = self.advice(error)
+        if advice:
+            error.args = (f"{error} {advice}",)
+
+
+def _names(messages: KeptMessages, tools: Sequence[ToolSchema]) -> WireNames | None:
+    if messages.is_plain and all(is_wire_name(tool.name) for tool in tools):
+        return None
+    return WireNames.of(messages, tools)
+
+
+def _finished(increment: ChatResponse, rates: list[RateHeaders], names: WireNames | None) -> ChatResponse:
+    """The increment with the tools' own names; the first one takes along what the headers say of limits."""
+    if names is not None:
+        increment = names.back(increment)
+    return replace(increment, rates=rates.pop()) if rates else increment
 
 
 def _hear(rates: list[RateHeaders], clock: Clock, headers: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ decompresses each chunk from the network at once.)
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import AnswerTooLargeError, ProtocolError
@@ -25,35 +25,53 @@ PIECE = 64 * 1024
 
 async def read_chunks(response: httpx.Response, config: HttpConfig) -> AsyncGenerator[bytes]:
     """The chunks as they arrive; `AnswerTooLargeError` beyond `max_answer_bytes` in total."""
-    left = config.max_answer_bytes
-    decompressor = _decompressor(response.headers.get("content-encoding", ""))
-    if decompressor is None:
-        async for chunk in response.aiter_raw():
-            left -= len(chunk)
-            if left < 0:
-                raise _too_large(config)
-            yield chunk
-        return
+    body = Inflow(response, config)
     async for chunk in response.aiter_raw():
-        for piece in decompressor.feed(chunk):
-            left -= len(piece)
-            if left < 0:
-                raise _too_large(config)
+        for piece in body.feed(chunk):
             yield piece
+
+
+class Inflow:
+    """Decompresses the chunks of one answer; `AnswerTooLargeError` beyond `max_answer_bytes` in total."""
+
+    __slots__ = ("_config", "_decompressor", "_left")
+
+    def __init__(self, response: httpx.Response, config: HttpConfig) -> None:
+        self._config = config
+        self._left = config.max_answer_bytes
+        self._decompressor = _decompressor(response.headers.get("content-encoding", ""))
+
+    def feed(self, chunk: bytes) -> Iterable[bytes]:
+        """The pieces of a chunk, as they are asked for; all of them before the next chunk."""
+        if self._decompressor is not None:
+            return self._decompressed(chunk, self._decompressor)
+        self._count(chunk)
+        return (chunk,)
+
+    def _decompressed(self, chunk: bytes, decompressor: _Decompressor) -> Iterator[bytes]:
+        for piece in decompressor.feed(chunk):
+            self._count(piece)
+            yield piece
+
+    def _count(self, piece: bytes) -> None:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise AnswerTooLargeError("The answer", self._config.max_answer_bytes, "max_answer_bytes")
 
 
 async def read_document(response: httpx.Response, config: HttpConfig) -> bytearray:
     """The whole body of an answer; `AnswerTooLargeError` beyond `max_event_bytes`."""
-    return await read_rest(bytearray(), read_chunks(response, config), config)
-
-
-async def read_rest(body: bytearray, chunks: AsyncGenerator[bytes], config: HttpConfig) -> bytearray:
-    """Appends the remaining chunks to `body` and returns it."""
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > config.max_event_bytes:
-            raise AnswerTooLargeError("The answer's document", config.max_event_bytes, "max_event_bytes")
+    body = bytearray()
+    async for chunk in read_chunks(response, config):
+        extend_document(body, chunk, config)
     return body
+
+
+def extend_document(body: bytearray, chunk: bytes, config: HttpConfig) -> None:
+    """Appends a chunk; `AnswerTooLargeError` beyond `max_event_bytes`."""
+    body += chunk
+    if len(body) > config.max_event_bytes:
+        raise AnswerTooLargeError("The answer's document", config.max_event_bytes, "max_event_bytes")
 
 
 async def read_error(response: httpx.Response, config: HttpConfig) -> bytes:
@@ -108,7 +126,3 @@ def _decompressor(encoding: str) -> _Decompressor | None:
     if name in ("gzip", "x-gzip", "deflate"):
         return _Decompressor(name)
     raise ProtocolError(f"The answer is encoded as {name[:60]!r}; the request accepts {ENCODINGS}.")
-
-
-def _too_large(config: HttpConfig) -> AnswerTooLargeError:
-    return AnswerTooLargeError("The answer", config.max_answer_bytes, "max_answer_bytes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from itertools import count
 from typing import Protocol
@@ -21,7 +21,14 @@ from agentscope_rx.models.transport.client import (
     too_many,
 )
 from agentscope_rx.models.transport.config import HttpConfig
-from agentscope_rx.models.transport.request import HttpRequest, OnHeaders, hiding, secrets_of, user_agent
+from agentscope_rx.models.transport.request import (
+    HttpRequest,
+    LastParsed,
+    OnHeaders,
+    hiding,
+    secrets_of,
+    user_agent,
+)
 from agentscope_rx.models.transport.status import http_error
 from agentscope_rx.models.wire.base_url import sendable, shown_url
 from agentscope_rx.reactive.kernel.runtime import runtime
@@ -35,29 +42,31 @@ class Opening(Protocol):
     """The type of `opened`."""
 
     def __call__(
-        self, config: HttpConfig, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
+        self,
+        config: HttpConfig,
+        last: LastParsed,
+        request: HttpRequest,
+        accept: str,
+        on_headers: OnHeaders | None = None,
     ) -> AbstractAsyncContextManager[httpx.Response]: ...
 
 
 @asynccontextmanager
 async def opened(
-    config: HttpConfig, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
+    config: HttpConfig, last: LastParsed, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
 ) -> AsyncGenerator[httpx.Response]:
     """The response to a request, closed on exit; errors of httpx in the block are translated."""
-    headers = {
-        "accept": accept,
-        "accept-encoding": ENCODINGS,
-        "content-type": "application/json",
-        "user-agent": user_agent(),
-        **sendable(request.headers),
-    }
     with hiding(request, config), _translated(request.url):
+        headers = _headers(last, request.headers, accept)
         client = await _client(config)
-        url = httpx.URL(request.url)
+        url = _url(last, request.url)
         if TRACE_CONTEXT.here is not None:
-            headers = {**TRACE_CONTEXT.here.outgoing(url.host), **headers}
+            headers = httpx.Headers({**TRACE_CONTEXT.here.outgoing(url.host), **headers})
         for redirects in count():
-            async with client.stream(request.method, url, content=request.body, headers=headers) as response:
+            # the headers are all that a request has: nothing of the client's is merged into them
+            made = httpx.Request(request.method, url, headers=headers, content=request.body)
+            response = await client.send(made, stream=True)
+            try:
                 if not response.has_redirect_location:
                     if on_headers is not None:
                         on_headers(response.headers)
@@ -68,6 +77,31 @@ async def opened(
                 if redirects == MAX_REDIRECTS:
                     raise too_many(url, response.status_code)
                 url = redirected(request.method, url, response)
+            finally:
+                await response.aclose()
+
+
+def _url(last: LastParsed, url: str) -> httpx.URL:
+    known = last.url
+    if known is None or known[0] != url:
+        last.url = known = (url, httpx.URL(url))
+    return known[1]
+
+
+def _headers(last: LastParsed, given: Mapping[str, str], accept: str) -> httpx.Headers:
+    """All headers of a request; `ConfigurationError` names one that cannot be sent."""
+    asked = (accept, *given.items())
+    known = last.headers
+    if known is None or known[0] != asked:
+        own = {
+            "accept": accept,
+            "accept-encoding": ENCODINGS,
+            "connection": "keep-alive",
+            "content-type": "application/json",
+            "user-agent": user_agent(),
+        }
+        last.headers = known = (asked, httpx.Headers({**own, **sendable(given)}))
+    return known[1]
 
 
 async def _client(config: HttpConfig) -> httpx.AsyncClient:

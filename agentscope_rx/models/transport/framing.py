@@ -17,11 +17,11 @@ marked `cut`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agentscope_rx.errors import AnswerTooLargeError, ProtocolError
-from agentscope_rx.models.transport.body import read_chunks, read_rest
+from agentscope_rx.models.transport.body import extend_document, read_chunks
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.status import BODY_SHOWN
 
@@ -47,79 +47,134 @@ class ServerEvent(NamedTuple):
     cut: bool = False
 
 
+class Frames(Protocol):
+    """Makes events of the bytes of one answer, whichever way these are cut."""
+
+    def feed(self, chunk: bytes) -> Iterable[ServerEvent]:
+        """The events that this chunk completes, as they are asked for; all of them before the next chunk."""
+        ...
+
+    def end(self) -> Iterable[ServerEvent]:
+        """The event that the end of the body completes, if there is one."""
+        ...
+
+
 async def read_events(response: httpx.Response, config: HttpConfig = _DEFAULT) -> AsyncGenerator[ServerEvent]:
     """The events of a response as they arrive; events without data are left out.
 
     `AnswerTooLargeError` for an event, or a document, of more than `max_event_bytes`.
     """
-    chunks = read_chunks(response, config)
-    head, start = await _head(chunks)
-    if start in (b"{", b"["):
-        body = await read_rest(bytearray(head), chunks, config)
-        text = body.decode("utf-8", "replace")
-        del body
-        yield ServerEvent(text, whole=True)
-        return
-    if start == b"<":
-        raise ProtocolError(
-            "The server answered with a web page instead of a model's answer; check base_url.",
-            body=head[:BODY_SHOWN].decode("utf-8", "replace"),
-        )
-    lines = EventLines(config.max_event_bytes)
-    for event in lines.feed(head):
+    async for event in _read(response, config, EventFrames(config)):
         yield event
-    async for chunk in chunks:
-        for event in lines.feed(chunk):
-            yield event
-    for event in lines.end():
-        yield event
-
-
-async def _head(chunks: AsyncGenerator[bytes]) -> tuple[bytes, bytes]:
-    """The beginning of the body without a byte order mark, and its first byte that is not white space, if any."""
-    head = b""
-    at_start = True
-    async for chunk in chunks:
-        head += chunk
-        if at_start:
-            if head != _BOM and _BOM.startswith(head):
-                continue
-            head, at_start = head.removeprefix(_BOM), False
-        start = head.lstrip()[:1]
-        if start:
-            return head, start
-        if len(head) > _MAX_BLANK:
-            # some servers send blank lines as a keep-alive; they carry no data
-            head = head[max(head.rfind(b"\n"), head.rfind(b"\r")) + 1 :]
-            if len(head) > _MAX_BLANK:
-                break
-    return head, b""
 
 
 async def read_lines(response: httpx.Response, config: HttpConfig = _DEFAULT) -> AsyncGenerator[ServerEvent]:
     """The lines of a response as they arrive; `AnswerTooLargeError` for one of more than `max_event_bytes`."""
-    buffer = bytearray()
-    first = True
+    async for event in _read(response, config, LineFrames(config)):
+        yield event
+
+
+async def _read(response: httpx.Response, config: HttpConfig, frames: Frames) -> AsyncGenerator[ServerEvent]:
     async for chunk in read_chunks(response, config):
+        for event in frames.feed(chunk):
+            yield event
+    for event in frames.end():
+        yield event
+
+
+class EventFrames:
+    """Server-sent events, or what came in place of them."""
+
+    __slots__ = ("_at_start", "_config", "_document", "_feed", "_head", "_lines")
+
+    def __init__(self, config: HttpConfig = _DEFAULT) -> None:
+        self._config = config
+        self._head = b""
+        self._at_start = True
+        self._document: bytearray | None = None
+        self._lines = EventLines(config.max_event_bytes)
+        self._feed: Callable[[bytes], Iterable[ServerEvent]] = self._begin
+
+    def feed(self, chunk: bytes) -> Iterable[ServerEvent]:
+        """The events that this chunk completes; none of a document, which is whole at the end."""
+        return self._feed(chunk)
+
+    def end(self) -> Iterable[ServerEvent]:
+        """The document, or the event that the end of the body completes."""
+        if self._document is not None:
+            return (ServerEvent(self._document.decode("utf-8", "replace"), whole=True),)
+        if self._head:
+            return (*self._lines.feed(self._head), *self._lines.end())
+        return self._lines.end()
+
+    def _begin(self, chunk: bytes) -> Iterable[ServerEvent]:
+        """Look for the first byte that is not white space, behind a byte order mark."""
+        head = self._head + chunk
+        self._head = head
+        if self._at_start:
+            if head != _BOM and _BOM.startswith(head):
+                return ()
+            self._head = head = head.removeprefix(_BOM)
+            self._at_start = False
+        start = head.lstrip()[:1]
+        if start in (b"{", b"["):
+            self._document = bytearray()
+            self._head = b""
+            self._feed = self._more
+            return self._more(head)
+        if start == b"<":
+            raise ProtocolError(
+                "The server answered with a web page instead of a model's answer; check base_url.",
+                body=head[:BODY_SHOWN].decode("utf-8", "replace"),
+            )
+        if not start and len(head) > _MAX_BLANK:
+            # some servers send blank lines as a keep-alive; they carry no data
+            self._head = head = head[max(head.rfind(b"\n"), head.rfind(b"\r")) + 1 :]
+        if not start and len(head) <= _MAX_BLANK:
+            return ()
+        self._head = b""
+        self._feed = self._lines.feed
+        return self._lines.feed(head)
+
+    def _more(self, chunk: bytes) -> Iterable[ServerEvent]:
+        assert self._document is not None
+        extend_document(self._document, chunk, self._config)
+        return ()
+
+
+class LineFrames:
+    """Lines of JSON."""
+
+    __slots__ = ("_buffer", "_config", "_first")
+
+    def __init__(self, config: HttpConfig = _DEFAULT) -> None:
+        self._config = config
+        self._buffer = bytearray()
+        self._first = True
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """The lines that this chunk completes."""
         *lines, rest = chunk.split(b"\n")
         for line in lines:
             whole = line
-            if buffer:
-                buffer += line
-                whole, buffer = buffer, bytearray()
-            if first:
-                whole, first = whole.removeprefix(_BOM), False
+            if self._buffer:
+                self._buffer += line
+                whole, self._buffer = self._buffer, bytearray()
+            if self._first:
+                whole, self._first = whole.removeprefix(_BOM), False
             text = whole.decode("utf-8", "replace").strip()
             del whole
             if text:
                 yield ServerEvent(text)
         if rest:
-            buffer += rest
-            if len(buffer) > config.max_event_bytes:
-                raise AnswerTooLargeError("A line of the answer", config.max_event_bytes, "max_event_bytes")
-    text = buffer.removeprefix(_BOM).decode("utf-8", "replace").strip()
-    if text:
-        yield ServerEvent(text, cut=True)
+            self._buffer += rest
+            if len(self._buffer) > self._config.max_event_bytes:
+                raise AnswerTooLargeError("A line of the answer", self._config.max_event_bytes, "max_event_bytes")
+
+    def end(self) -> Iterable[ServerEvent]:
+        """The last line, if no newline ended it."""
+        text = self._buffer.removeprefix(_BOM).decode("utf-8", "replace").strip()
+        return (ServerEvent(text, cut=True),) if text else ()
 
 
 class EventLines:

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, aclosing
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from agentscope_rx.errors import ModelError, ProtocolError
-from agentscope_rx.models.transport.body import read_chunks, read_document
+from agentscope_rx.models.transport.body import Inflow, read_chunks, read_document
 from agentscope_rx.models.transport.config import HttpConfig
-from agentscope_rx.models.transport.framing import ServerEvent, read_events, read_lines
-from agentscope_rx.models.transport.request import HttpRequest, OnHeaders, hiding, user_agent
+from agentscope_rx.models.transport.framing import EventFrames, Frames, LineFrames, ServerEvent
+from agentscope_rx.models.transport.request import HttpRequest, LastParsed, OnHeaders, hiding, user_agent
 from agentscope_rx.models.transport.status import BODY_SHOWN
 from agentscope_rx.models.wire.json_size import load_json
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, from_async_iterable, from_callable, on_worker
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 Framing = Literal["sse", "ndjson"]
 """The format of a stream: server-sent events, or lines of JSON."""
 
-_FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], AsyncGenerator[ServerEvent]]]] = {
-    "sse": ("text/event-stream, application/json", read_events),
-    "ndjson": ("application/x-ndjson, application/json", read_lines),
+_FRAMINGS: dict[Framing, tuple[str, Callable[[HttpConfig], Frames]]] = {
+    "sse": ("text/event-stream, application/json", EventFrames),
+    "ndjson": ("application/x-ndjson, application/json", LineFrames),
 }
 
 DRAIN_SECONDS = 0.2
@@ -49,13 +49,14 @@ _EXCHANGE = "agentscope_rx.models.transport.exchange"
 
 
 class Transport:
-    """Sends requests; its only state is its configuration.
+    """Sends requests; its only state is its configuration, and the address and headers of its last request.
 
     Give one to several models: `OpenAIChatModel(..., transport=Transport(HttpConfig(...)))`.
     """
 
     def __init__(self, config: HttpConfig | None = None) -> None:
         self.config: HttpConfig = config or HttpConfig()
+        self._last = LastParsed()
 
     def stream(self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse") -> Flow[ServerEvent]:
         """The events of the answer as they arrive, up to and including the one whose data or name is `until`.
@@ -88,23 +89,38 @@ class Transport:
 
         `on_headers(headers)` is called when the headers arrive, also those of an error status.
         """
-        accept, read = _FRAMINGS[framing]
+        async with aclosing(self.batches(request, framing=framing, on_headers=on_headers)) as batches:
+            with self.hiding(request):
+                async for batch in batches:
+                    for event in batch:
+                        yield event
+                        if until is not None and is_last(event, until):
+                            await drain(batches)
+                            return
+
+    async def batches(
+        self, request: HttpRequest, *, framing: Framing = "sse", on_headers: OnHeaders | None = None
+    ) -> AsyncGenerator[Iterable[ServerEvent]]:
+        """The events of each piece of the answer that has arrived: a step of a generator a piece, not one an event.
+
+        Take all events of a batch before the next batch. The caller closes the generator, looks for the last event
+        (`is_last`), and calls `drain` behind it. Errors as `stream`, those of a batch's own events as it is read.
+        """
+        accept, frames_of = _FRAMINGS[framing]
         opened = await _opening()
-        async with (
-            opened(self.config, request, accept, on_headers) as response,
-            aclosing(read(response, self.config)) as events,
-        ):
-            async for event in events:
-                yield event
-                if until is not None and (event.event == until or event.data.strip() == until):
-                    await _drain(events)
-                    return
+        async with opened(self.config, self._last, request, accept, on_headers) as response:
+            frames, body = frames_of(self.config), Inflow(response, self.config)
+            # (not `aiter_raw`, which adds a generator and a list for each piece)
+            async for chunk in cast("httpx.AsyncByteStream", response.stream):
+                for piece in body.feed(chunk):
+                    yield frames.feed(piece)
+            yield frames.end()
 
     async def chunks(self, request: HttpRequest, *, accept: str) -> AsyncGenerator[bytes]:
         """The bytes of a binary answer as they arrive; the caller closes it. Errors as `stream`."""
         opened = await _opening()
         async with (
-            opened(self.config, request, accept) as response,
+            opened(self.config, self._last, request, accept) as response,
             aclosing(read_chunks(response, self.config)) as chunks,
         ):
             async for chunk in chunks:
@@ -113,7 +129,7 @@ class Transport:
     async def answer(self, request: HttpRequest, *, on_headers: OnHeaders | None = None) -> object:
         """The coroutine behind `request`; `on_headers` as in `events`."""
         opened = await _opening()
-        async with opened(self.config, request, "application/json", on_headers) as response:
+        async with opened(self.config, self._last, request, "application/json", on_headers) as response:
             body = (await read_document(response, self.config)).decode("utf-8-sig", "replace")
             try:
                 return load_json(body)
@@ -139,15 +155,23 @@ def _import() -> None:
     import_module(_EXCHANGE)
 
 
-async def _drain(events: AsyncGenerator[ServerEvent]) -> None:
+def is_last(event: ServerEvent, until: str) -> bool:
+    """True for the event that ends a stream: the one of this name, or with this data."""
+    data = event.data
+    # (only a short one can be the data with white space around it)
+    return event.event == until or data == until or (len(data) < 4 * len(until) and data.strip() == until)
+
+
+async def drain(batches: AsyncGenerator[Iterable[ServerEvent]]) -> None:
+    """Read the rest of the body after its last event, within limits, so that the connection can be reused."""
     import httpx
 
     # Usually the end of the body has arrived already. If the server keeps it open, the connection is not reused.
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
             left = DRAIN_BYTES
-            async for event in events:
-                left -= len(event.data)
+            async for batch in batches:
+                left -= sum(len(event.data) for event in batch)
                 if left < 0:
                     return
     except (TimeoutError, httpx.HTTPError, ModelError):

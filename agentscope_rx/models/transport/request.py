@@ -6,12 +6,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentscope_rx.frozen_values import quick_init
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.secrets import Secrets
 from agentscope_rx.models.wire.base_url import shown_url
+
+if TYPE_CHECKING:
+    import httpx
 
 OnHeaders = Callable[[Mapping[str, str]], object]
 """Called with the headers of a response."""
@@ -30,6 +33,16 @@ class HttpRequest:
     def __repr__(self) -> str:
         # without the body, which is a conversation, and the query, which may hold a key
         return f"HttpRequest({self.method} {shown_url(self.url)}, {len(self.body)} bytes)"
+
+
+class LastParsed:
+    """The address and the headers of the last request, as given and as parsed: most requests have the same."""
+
+    __slots__ = ("headers", "url")
+
+    def __init__(self) -> None:
+        self.headers: tuple[tuple[object, ...], httpx.Headers] | None = None
+        self.url: tuple[str, httpx.URL] | None = None
 
 
 def secrets_of(request: HttpRequest, config: HttpConfig) -> Secrets:
