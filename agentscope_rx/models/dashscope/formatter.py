@@ -38,7 +38,7 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.dashscope.endpoint import Kind
-from agentscope_rx.models.wire.chat_turns import CACHE, Turn, cache_mark, formed
+from agentscope_rx.models.wire.chat_turns import CACHE, Turn, all_formed, cache_mark
 from agentscope_rx.models.wire.json_codec import arguments_text
 from agentscope_rx.models.wire.media import MediaBlock, address_of, sources_of
 from agentscope_rx.models.wire.pieces import Piece, Pieces
@@ -63,8 +63,7 @@ def has_uploads(turns: Sequence[Turn]) -> bool:
 
 def format_turns(turns: Sequence[Turn], kind: Kind, *, reasoning: bool = False) -> list[WireMessage]:
     """The wire's messages for this endpoint, in order; `reasoning` sends earlier thinking back."""
-    variant = _variant(kind, reasoning)
-    return Pieces([formed(turn, _message, variant) for turn in turns])
+    return Pieces(all_formed(turns, _message, _variant(kind, reasoning)))
 
 
 @cache

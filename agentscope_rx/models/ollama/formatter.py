@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import Base64Source, ImageBlock, Source, ToolUseBlock
-from agentscope_rx.models.wire.chat_turns import Turn, formed
+from agentscope_rx.models.wire.chat_turns import Turn, all_formed
 from agentscope_rx.models.wire.media import MediaBlock, address_of, data_source
 from agentscope_rx.models.wire.pieces import Piece, Pieces
 
@@ -32,7 +32,7 @@ _INSTEAD = {
 
 def format_turns(turns: Sequence[Turn]) -> list[WireMessage]:
     """The wire's messages, in order."""
-    return Pieces([formed(turn, _message, None) for turn in turns])
+    return Pieces(all_formed(turns, _message, None))
 
 
 def _message(turn: Turn, _: None) -> Piece:

@@ -6,13 +6,12 @@ is four fifths of the cost of that path, and for 20,000 chunks more than that of
 
 from __future__ import annotations
 
-_OTHER_FIELDS = frozenset(
-    (
-        *("reasoning_content", "reasoning", "reasoning_details", "refusal", "images", "tool_calls", "function_call"),
-        *("audio", "error"),
-    )
+OTHER_FIELDS = frozenset(
+    ("reasoning_content", "reasoning", "reasoning_details", "refusal", "images", "function_call", "audio", "error")
 )
-"""Fields of a delta that the general path reads."""
+"""Fields of a delta that the general path reads, beside text and calls."""
+
+_NOT_TEXT = OTHER_FIELDS | {"tool_calls"}
 
 Fields = dict[str, object]
 
@@ -44,4 +43,4 @@ def _text(choice: object) -> str | None:
     if type(text) is not str or not text or not text.isascii():
         return None
     # many servers send every field that they have, with null
-    return text if _OTHER_FIELDS.isdisjoint(delta) or all(delta.get(name) is None for name in _OTHER_FIELDS) else None
+    return text if _NOT_TEXT.isdisjoint(delta) or all(delta.get(name) is None for name in _NOT_TEXT) else None

@@ -34,9 +34,9 @@ from agentscope_rx.models.wire.chat_turns import (
     CACHE,
     Turn,
     TurnRules,
+    all_formed,
     all_media,
     cache_mark,
-    formed,
     no_media,
     turns_of,
 )
@@ -54,7 +54,7 @@ _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 def format_messages(messages: Sequence[Msg], profile: Profile = OPENAI) -> list[WireMessage]:
     """The wire's messages, in order."""
     turns = turns_of(messages, _rules(profile.names, profile.quirks))
-    made = Pieces([wire for turn in turns if (wire := formed(turn, _piece, profile)) is not None])
+    made = Pieces([wire for wire in all_formed(turns, _piece, profile) if wire is not None])
     return with_quirks(made, profile.quirks) if profile.quirks else made
 
 

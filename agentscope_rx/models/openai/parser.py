@@ -17,7 +17,7 @@ from typing import cast
 from agentscope_rx.errors import OverloadedError, ServerError
 from agentscope_rx.messages import ChatUsage, ImageBlock, TextBlock
 from agentscope_rx.messages.frozen import EMPTY, freeze
-from agentscope_rx.models.openai.fast_path import plain_text
+from agentscope_rx.models.openai.fast_path import OTHER_FIELDS, plain_text
 from agentscope_rx.models.openai.reasoning import Reasoning
 from agentscope_rx.models.openai.tool_call_deltas import ToolCallDeltas
 from agentscope_rx.models.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason
@@ -174,6 +174,8 @@ class ChunkParser:
             self._whole = self._whole or delta is not None
         if delta is None:
             return (), EMPTY
+        if OTHER_FIELDS.isdisjoint(delta) or all(delta.get(name) is None for name in OTHER_FIELDS):
+            return self._text_and_calls(delta), EMPTY
         blocks: list[ChunkBlock] = list(self._reasoning.feed(delta))
         rest: list[ChunkBlock] = []
         refusal = self._text.take(text_in(delta, "refusal") or "")
@@ -189,6 +191,18 @@ class ChunkParser:
         if rest:
             blocks += self._reasoning.close()
         return (*blocks, *rest), _REFUSED if refusal else EMPTY
+
+    def _text_and_calls(self, delta: JsonObject) -> tuple[ChunkBlock, ...]:
+        """The content of a delta that has nothing else, as most have."""
+        blocks: list[ChunkBlock] = []
+        rest: list[ChunkBlock] = []
+        for text in self._contents(delta.get("content"), blocks):
+            rest += text_blocks(text)
+        if delta.get("tool_calls") is not None:
+            rest += self._calls.feed(delta)
+        if rest and not self._reasoning.at_rest:
+            blocks += self._reasoning.close()
+        return (*blocks, *rest)
 
     def _audio_blocks(self, audio: JsonObject) -> Iterator[ChunkBlock]:
         """Audio, and its transcript."""
@@ -229,6 +243,8 @@ class ChunkParser:
         return self._finish
 
     def _usage(self, chunk: JsonObject, choice: JsonObject | None) -> ChatUsage | None:
+        if chunk.get("usage") is None and chunk.get("x_groq") is None and (choice or EMPTY).get("usage") is None:
+            return None
         # Groq and Moonshot have put it in places of their own
         used = object_in(chunk, "usage") or object_in(object_in(chunk, "x_groq") or {}, "usage")
         used = used or object_in(choice or {}, "usage")

@@ -171,6 +171,17 @@ def formed(turn: Turn, make: Callable[[Turn, V], F], variant: V) -> F:
     return form
 
 
+def all_formed(turns: Iterable[Turn], make: Callable[[Turn, V], F], variant: V) -> list[F]:
+    """The form of each turn, as `formed` gives it."""
+    forms: list[F] = []
+    for turn in turns:
+        kept = turn.form.made
+        # (no call for a turn that was sent before: a long conversation has many)
+        form = kept[1] if kept is not None and kept[0] is variant else formed(turn, make, variant)
+        forms.append(form)  # pyright: ignore[reportArgumentType]
+    return forms
+
+
 class PreparedMessages(list[Msg]):
     """Messages whose turns may have been made before; see `models.wire.kept_turns`."""
 

@@ -92,17 +92,14 @@ class _MessageRef(ReferenceType[Msg]):
 class KeptMessages(PreparedMessages):
     """The messages of one request, with what is kept of them."""
 
-    __slots__ = ("_entries", "_kept")
+    __slots__ = ("_entries", "_kept", "is_plain")
 
     def __init__(self, kept: KeptTurns, messages: Iterable[Msg]) -> None:
         super().__init__(messages)
         self._kept = kept
         self._entries = kept.entries(self)
-
-    @property
-    def is_plain(self) -> bool:
+        self.is_plain: Final = all([entry.is_plain for entry in self._entries])  # noqa: C419  # a generator costs more
         """True if there is no file to read, and no name of a tool that the wire does not take."""
-        return all(entry.is_plain for entry in self._entries)
 
     def turns(self, rules: TurnRules) -> list[Turn]:
         entries = self._entries
@@ -162,20 +159,19 @@ def _in_order(entries: Sequence[_Entry], rules: TurnRules) -> bool:
         if not entry.in_place:
             return False
         if entry.results or expected:
-            left = _without(expected, entry.results)
+            left = () if expected == entry.results else _without(expected, entry.results)
             if left is None:
                 return False
             expected = left
         elif entry.calls:
             expected = entry.calls
-            ids += entry.wire_ids(rules)
+            sent = entry.sent_ids
+            ids += sent[1] if sent is not None and sent[0] is rules else entry.wire_ids(rules)
     return not expected and len(set(ids)) == len(ids)
 
 
 def _without(expected: tuple[str, ...], results: tuple[str, ...]) -> tuple[str, ...] | None:
     """The calls that wait for another result; None if there is none for this result, or no result."""
-    if expected == results:
-        return ()
     if not results or len(set(results)) < len(results) or not set(results) <= set(expected):
         return None
     return tuple([id for id in expected if id not in results])

@@ -24,22 +24,22 @@ MAX_KEPT: Final = 256 * 1024
 class Piece(FrozenDict):
     """A part of a body, read-only, because another request may send it again."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("text",)
 
     def __init__(self, fields: Mapping[str, object] | Iterable[tuple[str, object]] = ()) -> None:
         super().__init__(fields)
-        self._text: str | None = None
+        self.text: str | None = None
 
     def __reduce__(self) -> tuple[type[Piece], tuple[dict[str, object]]]:
         return (Piece, (dict(self),))
 
     def json(self) -> str:
         """The JSON text of the piece."""
-        text = self._text
+        text = self.text
         if text is None:
             text = encode_json(self)
             if len(text) <= MAX_KEPT:
-                self._text = text
+                self.text = text
         return text
 
 
@@ -61,8 +61,17 @@ def body_text(value: object) -> str:
     if kind is Piece:
         return cast("Piece", value).json()
     if kind is Pieces:
-        return f"[{','.join([body_text(each) for each in cast('Pieces[object]', value)])}]"
+        return f"[{','.join(_texts(cast('Pieces[object]', value)))}]"
     return _object_text(cast("Envelope", value)) if kind is Envelope else encode_json(value)
+
+
+def _texts(values: Pieces[object]) -> list[str]:
+    texts: list[str] = []
+    for value in values:
+        # (no call for a piece that was sent before: a long conversation has many)
+        text = value.text if type(value) is Piece else body_text(value)
+        texts.append(text if text is not None else body_text(value))
+    return texts
 
 
 def _object_text(fields: Envelope) -> str:

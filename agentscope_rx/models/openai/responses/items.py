@@ -15,6 +15,7 @@ follows it. The API refuses thinking that nothing follows, so that is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
@@ -29,7 +30,7 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.models.openai.parts import data_of, url_of
-from agentscope_rx.models.wire.chat_turns import Turn, TurnRules, all_media, formed, split_system, turns_of
+from agentscope_rx.models.wire.chat_turns import Turn, TurnRules, all_formed, all_media, split_system, turns_of
 from agentscope_rx.models.wire.json_codec import arguments_text
 from agentscope_rx.models.wire.pieces import Piece, Pieces
 
@@ -44,9 +45,7 @@ _RULES = TurnRules(result_media=all_media)
 def input_of(messages: Sequence[Msg], *, stored: bool = False) -> tuple[str | None, list[Item]]:
     """Instructions and input items, in order. `stored`: the server keeps its items, and knows thinking by its id."""
     lead, rest = split_system(turns_of(messages, _RULES))
-    items: Pieces[Item] = Pieces()
-    for turn in rest:
-        items += formed(turn, _pieces, stored)
+    items: Pieces[Item] = Pieces(chain.from_iterable(all_formed(rest, _pieces, stored)))
     return "\n\n".join(turn.text for turn in lead) or None, items
 
 
