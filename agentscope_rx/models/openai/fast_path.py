@@ -26,13 +26,11 @@ def plain_text(chunk: object) -> str | None:
         return None
     if fields.get("error") is not None or fields.get("usage") is not None or fields.get("x_groq") is not None:
         return None
-    return _text(choices[0])  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _text(choice: object) -> str | None:
-    if type(choice) is not dict:
+    # (one function: this runs for each piece of a text)
+    choice: object = choices[0]  # pyright: ignore[reportUnknownVariableType]
+    if type(choice) is not dict:  # pyright: ignore[reportUnknownArgumentType]
         return None
-    fields: Fields = choice  # pyright: ignore[reportUnknownVariableType]
+    fields = choice  # pyright: ignore[reportUnknownVariableType]
     value, index = fields.get("delta"), fields.get("index")
     if type(value) is not dict or not (index is None or (index == 0 and type(index) is int)):
         return None

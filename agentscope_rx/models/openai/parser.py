@@ -65,6 +65,8 @@ _FAILURES = {
 
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "opus": "audio/opus", "aac": "audio/aac"}
 """Media types by format; any other format is raw samples."""
+_LONGEST_DONE = 64
+"""Nothing longer is `[DONE]` with white space around it."""
 _REFUSED = freeze({"refusal": True})
 
 
@@ -106,7 +108,7 @@ class ChunkParser:
 
     def read(self, event: ServerEvent) -> tuple[ChatResponse, ...]:
         """The increments of one server-sent event: none or one."""
-        if event.data.strip() == DONE:
+        if len(event.data) <= _LONGEST_DONE and event.data.strip() == DONE:
             self._whole = True
             return ()
         chunk = event_value(event)

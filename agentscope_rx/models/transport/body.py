@@ -45,18 +45,17 @@ class Inflow:
         """The pieces of a chunk, as they are asked for; all of them before the next chunk."""
         if self._decompressor is not None:
             return self._decompressed(chunk, self._decompressor)
-        self._count(chunk)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise _too_large(self._config)
         return (chunk,)
 
     def _decompressed(self, chunk: bytes, decompressor: _Decompressor) -> Iterator[bytes]:
         for piece in decompressor.feed(chunk):
-            self._count(piece)
+            self._left -= len(piece)
+            if self._left < 0:
+                raise _too_large(self._config)
             yield piece
-
-    def _count(self, piece: bytes) -> None:
-        self._left -= len(piece)
-        if self._left < 0:
-            raise AnswerTooLargeError("The answer", self._config.max_answer_bytes, "max_answer_bytes")
 
 
 async def read_document(response: httpx.Response, config: HttpConfig) -> bytearray:
@@ -126,3 +125,7 @@ def _decompressor(encoding: str) -> _Decompressor | None:
     if name in ("gzip", "x-gzip", "deflate"):
         return _Decompressor(name)
     raise ProtocolError(f"The answer is encoded as {name[:60]!r}; the request accepts {ENCODINGS}.")
+
+
+def _too_large(config: HttpConfig) -> AnswerTooLargeError:
+    return AnswerTooLargeError("The answer", config.max_answer_bytes, "max_answer_bytes")
