@@ -4,8 +4,8 @@
     python -m benchmarks.http_turns serve       the server alone: it prints its port
 
 The server is a process of its own, so that CPU time is that of the client. Both sides send the same bodies, byte for
-byte, but for the times and ids that they make; the tests compare them. Each round measures both sides in one process,
-turn about, because the clock of a shared machine changes from one second to the next.
+byte. Each round measures both sides in one process, turn about, because the clock of a shared machine changes from one
+second to the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Work = Callable[[], Awaitable[object]]
 SYSTEM = "You are a careful assistant. Use the tool until it says that the work is done."
 SCHEMA = {
     "type": "object",
-    "properties": {"n": {"type": "integer", "default": 0}},
+    "properties": {"n": {"default": 0, "type": "integer"}},
     "additionalProperties": False,
 }
 TOOLS = [{"type": "function", "function": {"name": "step", "description": "The tool.", "parameters": SCHEMA}}]
