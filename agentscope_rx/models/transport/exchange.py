@@ -64,7 +64,14 @@ async def opened(
             headers = httpx.Headers({**TRACE_CONTEXT.here.outgoing(url.host), **headers})
         for redirects in count():
             # the headers are all that a request has: nothing of the client's is merged into them
-            made = httpx.Request(request.method, url, headers=headers, content=request.body)
+            # (httpx 0.27 sets the client's timeout only where the client makes the request)
+            made = httpx.Request(
+                request.method,
+                url,
+                headers=headers,
+                content=request.body,
+                extensions={"timeout": client.timeout.as_dict()},
+            )
             response = await client.send(made, stream=True)
             try:
                 if not response.has_redirect_location:
