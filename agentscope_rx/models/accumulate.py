@@ -148,7 +148,7 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
             # the call may have none, or they were lost: to run it would be a guess
             error = "the answer was cut off before any arguments came"
         kept = raw if error is not None else None
-        own = None if error is not None or not raw or raw == encode_json(arguments) else raw
+        own = raw if error is None and raw and _written_otherwise(raw, arguments) else None
         metadata = EMPTY if self._metadata is None else self._metadata.upto(None)
         return ToolUseBlock(self.id, self._name, arguments, kept, error, metadata, raw_input=own)
 
@@ -442,10 +442,10 @@ def accumulated(responses: Observable[ChatResponse]) -> Flow[ResponseAccumulator
 
 def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
     """A call's arguments, and the reason if they cannot be parsed. An empty text, or null, means no arguments."""
-    if not raw or raw.isspace():
+    if not raw.strip():
         return {}, None
     try:
-        value: object = _STRICT.decode(raw)
+        value: object = _decoded(raw.strip(" \t\n\r"), raw)
     except (ValueError, RecursionError) as error:
         return {}, f"not valid JSON: {error}"
     if value is None:
@@ -457,6 +457,23 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
     return value, None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _decoded(text: str, raw: str) -> object:
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        value, end = None, -1
+    # what is no JSON, or more than one value, is decoded once more for the error, which names the place in `raw`
+    return value if end == len(text) else _STRICT.decode(raw)
+
+
+def _written_otherwise(raw: str, arguments: Mapping[str, object]) -> bool:
+    """True if the engine would write these arguments in another way than the model has."""
+    # a space behind the first key tells it without writing them
+    colon = raw.find('":')
+    spaced = colon > 0 and raw[colon - 1] != "\\" and raw[colon + 2 : colon + 3] == " "
+    return spaced or raw != encode_json(arguments)
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -472,3 +489,6 @@ def _finite(text: str) -> float:
 
 _STRICT = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_finite)
 """Rejects Python's extensions of JSON (NaN, Infinity): no request or file could be written with them again."""
+
+_scan: Callable[[str, int], tuple[object, int]] = _STRICT.scan_once  # pyright: ignore
+"""One value that begins at this place, and the place behind it."""
