@@ -72,7 +72,7 @@ def test_a_stream_and_a_call_behind_it_are_one_task() -> None:
     run_virtual(main())
 
 
-def test_a_changed_context_variable_is_not_seen_by_the_next_source() -> None:
+def test_a_changed_context_variable_stays_in_its_source() -> None:
     seen: list[int] = []
 
     async def changes() -> int:
@@ -88,7 +88,7 @@ def test_a_changed_context_variable_is_not_seen_by_the_next_source() -> None:
     run_virtual(main())
 
 
-def test_those_that_begin_at_once_have_tasks_of_their_own_and_begin_in_order() -> None:
+def test_those_that_begin_at_once_have_tasks_and_an_order() -> None:
     async def main() -> None:
         began: list[int] = []
 
@@ -125,7 +125,7 @@ def test_none_passes_a_source_that_waits_for_its_first_step() -> None:
     run_virtual(main())
 
 
-def test_a_consumer_that_leaves_at_a_value_keeps_the_next_source_from_beginning() -> None:
+def test_a_consumer_that_leaves_comes_before_the_next_source() -> None:
     async def main() -> None:
         began: list[str] = []
 
@@ -160,7 +160,7 @@ def test_sources_that_never_wait_leave_turns_to_the_loop() -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_cancellation_from_outside_is_the_error_of_the_source_that_runs(after: int) -> None:
+def test_a_cancellation_from_outside_ends_what_runs(after: int) -> None:
     async def main() -> None:
         ran: list[asyncio.Task[Any] | None] = []
 
