@@ -135,7 +135,7 @@ def test_an_operator_may_suspend_a_call():
         (ops.ignore_elements(), "lost the result of call 'c1'"),
         (ops.filter(lambda item: False), "lost the result"),
         (ops.repeat(2), "began call 'c1' again after its result"),
-        (lambda source: rx.merge(source, source.pipe(ops.delay(1.0))), "call 'c1' again after its result"),
+        (lambda source: rx.merge(source, source.pipe(ops.delay(1.0))), "a second result of call 'c1'"),
         (lambda source, request: just(answer(request, "a"), answer(request, "b")), "a second result"),
         (lambda source, request: just(answer(request, "a", "c2")), "with the id 'c2' for call 'c1'"),
         (lambda source, request: just(answer(request, "a"), ToolChunk(request.call, ())), "ToolChunk after the result"),

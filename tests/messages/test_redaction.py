@@ -18,9 +18,9 @@ WORDS = [
 
 
 def with_all_patterns(text: str) -> str:
-    text = redaction._FORMS.sub(HIDDEN, text)
+    text = redaction._FORMS().sub(HIDDEN, text)
     for _, place in redaction._PLACES:
-        text = place.sub(rf"\g<1>{HIDDEN}", text)
+        text = place().sub(rf"\g<1>{HIDDEN}", text)
     return text
 
 

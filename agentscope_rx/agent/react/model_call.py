@@ -176,6 +176,8 @@ class _Chunks(OperatorSink):
         responses._attach(self, scope)
 
     def on_next(self, response: ChatResponse, /) -> None:
+        if self.disposed:
+            return
         if self._interruption.fired:
             # a source that never waits gives the loop no chance to call the listeners
             self._stop()
@@ -231,11 +233,13 @@ class _Chunks(OperatorSink):
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
-        self._end().on_error(error)
+        if not self.disposed:
+            self._end().on_error(error)
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._end().on_completed()
+        if not self.disposed:
+            self._end().on_completed()
 
     def dispose(self) -> None:
         if not self.disposed:

@@ -48,7 +48,13 @@ class _Concat(OperatorSink, Generic[T]):
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
+        self._sources = ()
         self._sink.on_error(error)
+
+    def dispose(self) -> None:
+        # a source may hold what is behind this operator
+        self._sources = ()
+        super().dispose()
 
     def on_completed(self) -> None:
         self._upstream = None
@@ -63,6 +69,7 @@ class _Concat(OperatorSink, Generic[T]):
         while self._done and not self.disposed:
             if self._index == len(sources):
                 self._advancing = False
+                self._sources = ()
                 self._sink.on_completed()
                 return
             source = sources[self._index]
