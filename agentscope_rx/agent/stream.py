@@ -10,7 +10,7 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event, PostCallEvent, StreamOptions
 from agentscope_rx.events.base import put_seq, put_source, put_timestamp, stamp
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream
 from agentscope_rx.tools import ToolNested
 
 _NESTED: type[object] = ToolNested
@@ -20,21 +20,27 @@ _NESTED: type[object] = ToolNested
 class Numbering:
     """The sink of `stream`: the events that the options select, with source, sequence number and time."""
 
-    __slots__ = ("_clock", "_options", "_run", "_sink", "on_completed", "on_error", "on_subscribe")
+    __slots__ = ("_clock", "_options", "_run", "_sink")
 
     def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None = None) -> None:
         self._sink = sink
         self._run = run
         self._clock = run.clock
         self._options = options
-        self.on_subscribe = sink.on_subscribe
-        self.on_error = sink.on_error
-        self.on_completed = sink.on_completed
 
     @property
     def disposed(self) -> bool:
         """False: the subscriber's sink gets the disposable of the run."""
         return False
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._sink.on_subscribe(upstream)
+
+    def on_error(self, error: Exception) -> None:
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._sink.on_completed()
 
     def on_next(self, event: Event) -> None:
         run = self._run
