@@ -26,6 +26,7 @@ from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import record
 
 NUMBER: ContextVar[int] = ContextVar("NUMBER", default=0)
+VALUE: ContextVar[Any] = ContextVar("VALUE")
 
 
 def in_a_row(count: int, make: Any) -> Flow[Any]:
@@ -84,6 +85,31 @@ def test_a_changed_context_variable_stays_in_its_source() -> None:
         heard = (await record(in_a_row(5, lambda: from_callable(changes)))).heard
         assert seen == [0] * 5 and len(set(heard[:-1])) > 1
         assert NUMBER.get() == 0
+
+    run_virtual(main())
+
+
+class Unequal:
+    """A value like an array: two of them have no truth value when they are compared."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("The truth value is ambiguous.")
+
+
+@pytest.mark.parametrize("make", [Unequal, list])
+def test_a_changed_context_variable_is_known_by_identity(make: Any) -> None:
+    async def change() -> Any:
+        before = VALUE.get()
+        VALUE.set(make())
+        return before
+
+    async def main() -> None:
+        own = make()
+        VALUE.set(own)
+        heard = (await record(in_a_row(3, lambda: from_callable(change)))).heard
+        assert len(heard) == 4 and all(value is own for value in heard[:-1])
 
     run_virtual(main())
 

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextvars import Context, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
+from operator import is_
 from types import AsyncGeneratorType
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -168,6 +169,15 @@ class _Driver:
                 _Driver(following)
 
 
+def _changed(context: Context) -> bool:
+    """True if a context variable here has another value than in this context. No value is compared: `==` of a foreign
+    class may raise an exception, and two equal lists are not one."""
+    now = copy_context()
+    return len(now) != len(context) or not (
+        all(map(is_, now, context)) and all(map(is_, now.values(), context.values()))
+    )
+
+
 class _TaskSource(Generic[S, T]):
     """A source that runs in a task. Its signals run in that task too, so disposal from there must not cancel it.
 
@@ -223,7 +233,7 @@ class _TaskSource(Generic[S, T]):
     def _last_signal(self, call: Callable[..., object], *args: object) -> None:
         """Give a signal after which the task has nothing more to do: a source that begins in it may have the task."""
         driver = self.driver
-        if driver is None or driver.task.cancelling() or copy_context() != driver.context:
+        if driver is None or driver.task.cancelling() or _changed(driver.context):
             # it was cancelled, or has left a context variable changed
             self._signal(call, *args)
             return
