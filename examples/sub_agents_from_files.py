@@ -69,7 +69,8 @@ async def main() -> None:
             print(f"  (in the background: {event.tool_use.input['agent']} {event.state})")
     children = agent.conversation().children
     started = () if children is None else children.all
-    print("started:", ", ".join(f"{child.label} ({child.agent})" for child in started) or "none")
+    # (sorted: those of one round begin at once)
+    print("started:", ", ".join(sorted(f"{child.label} ({child.agent})" for child in started)) or "none")
 
 
 if __name__ == "__main__":

@@ -155,19 +155,33 @@ class Histories(Hook):
         return event
 
 
+class Adds(Hook):
+    """Gives a further input at the 20th result of each call."""
+
+    kinds = (PostActingEvent,)
+
+    def __init__(self) -> None:
+        self.acted = 0
+        self.agent: ReActAgent | None = None
+
+    async def on_event(self, event: Event) -> Event:
+        self.acted += 1
+        if self.acted in (20, 60) and self.agent is not None:
+            self.agent.enqueue("more")
+        return event
+
+
 async def histories_of(memory: Memory, *, compacts: bool) -> list[list[str]]:
     """The histories at the end of two long calls; without compaction each is given a further input."""
     hooks = [Compacts(lambda request: summarized(request, 4, "summary"), above=15)] if compacts else []
     turns = [ToolUseBlock(f"c{number}", "weather", {"city": "Oslo"}) for number in range(80)]
-    seen = Histories()
+    seen, adds = Histories(), Adds()
     model = ScriptedModel(*turns[:40], "one", *turns[40:], "two")
-    agent = ReActAgent("F", model, tools=[sunny], memory=memory, max_iters=50, hooks=[seen, *hooks])
+    agent = ReActAgent("F", model, tools=[sunny], memory=memory, max_iters=50, hooks=[seen, adds, *hooks])
+    if not compacts:
+        adds.agent = agent
     for text in ("hi", "again"):
-        acted = 0
-        async for event in agent.stream(text):
-            acted += isinstance(event, PostActingEvent)
-            if not compacts and isinstance(event, PostActingEvent) and acted == 20:
-                agent.enqueue("more")
+        await agent.call(text)
     return seen.seen
 
 

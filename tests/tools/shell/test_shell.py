@@ -463,11 +463,10 @@ def test_cancelled_while_it_starts(turns: int, times: int, tmp_path: Path) -> No
         async with asyncio.timeout(10):
             with pytest.raises(asyncio.CancelledError):
                 await running
-        # (cancelled twice, it is not waited for)
-        await asyncio.sleep(0.1)
 
     asyncio.run(main())
     gc.collect()
     pids = tmp_path / "pids"
+    # (cancelled twice, it is not waited for: on a busy machine it ends a little later)
     for pid in pids.read_text().split() if pids.exists() else ():
-        assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+        assert gone(int(pid))
