@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from agentscope_rx.memory.changes import Change, checked_messages, handed_on, replaced_by
@@ -15,7 +16,7 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.places import Places
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import shared_lock
-from agentscope_rx.reactive.kernel.fuse import Immediate
+from agentscope_rx.reactive.kernel.fuse import Deferred, Immediate
 
 T = TypeVar("T")
 
@@ -49,26 +50,27 @@ class InMemoryMemory(Memory):
         if marks:
             check_marks(marks)
 
-        def add() -> Flow[None]:
-            checked = checked_messages(messages)
-            if marks:
-                checked = [message.marked(*marks) for message in checked]
-            with self._lock:
-                if not self.marked:
-                    # the look for marks, without its call
-                    for message in checked:
-                        if message.metadata and (MARKS in message.metadata or SHORT_FORMS in message.metadata):
-                            self.marked = True
-                self._messages.extend(checked)
-            return _STORED
+        return Deferred(partial(self._add, messages, marks))
 
-        return defer(add)
+    def _add(self, messages: Sequence[Msg], marks: Collection[str]) -> Flow[None]:
+        checked = checked_messages(messages)
+        if marks:
+            checked = [message.marked(*marks) for message in checked]
+        with self._lock:
+            if not self.marked:
+                # the look for marks, without its call
+                for message in checked:
+                    if message.metadata and (MARKS in message.metadata or SHORT_FORMS in message.metadata):
+                        self.marked = True
+            self._messages.extend(checked)
+        return _STORED
 
     def get(self) -> Flow[Sequence[Msg]]:
-        return defer(self._view)
+        return Deferred(self._view)
 
     def _view(self) -> Flow[Sequence[Msg]]:
-        return Immediate(self.messages)
+        with self._lock:
+            return Immediate(History(self._messages, None, self._places))
 
     def replace(self, message: Msg) -> Flow[bool]:
         def replace() -> bool:

@@ -173,7 +173,9 @@ class ToolUseBlock:
         return f"{self.name}({written})"
 
     def __post_init__(self) -> None:
-        _check_names(self, self.id, self.name)
+        id, name = self.id, self.name
+        if not (type(id) is type(name) is str and id.isascii() and name.isascii()):
+            _check_names(self, id, name)
         if self.raw_input is not None and not self.raw_input.isascii():
             object.__setattr__(self, "raw_input", encodable(self.raw_input))
         if self.raw is not None and not self.raw.isascii():
@@ -260,7 +262,9 @@ class ToolResultBlock:
     type: Literal["tool_result"] = "tool_result"
 
     def __post_init__(self) -> None:
-        _check_names(self, self.id, self.name)
+        id, name = self.id, self.name
+        if not (type(id) is type(name) is str and id.isascii() and name.isascii()):
+            _check_names(self, id, name)
         output = output_blocks(self.output)
         if output is not self.output:
             object.__setattr__(self, "output", output)

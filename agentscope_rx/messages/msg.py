@@ -186,7 +186,7 @@ class Msg:
             generate_reason,
             usage,
         )
-        if id is not None or timestamp is not None or not name.isascii():
+        if not (name.isascii() and self.id.isascii() and self.timestamp.isascii()):
             self._check_texts()
 
     def __post_init__(self) -> None:
@@ -198,9 +198,8 @@ class Msg:
         self._check_texts()
 
     def _check_texts(self) -> None:
-        if not (self.name.isascii() and self.id.isascii() and self.timestamp.isascii()):
-            for field in ("name", "id", "timestamp"):
-                check_encodable(getattr(self, field), f"Msg.{field}")
+        for field in ("name", "id", "timestamp"):
+            check_encodable(getattr(self, field), f"Msg.{field}")
 
     @classmethod
     def user(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "user") -> Msg:

@@ -106,25 +106,21 @@ class ThinkingBuilder(BlockBuilder[ThinkingBlock]):
 class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
     """A tool call in progress, under one id from its first piece on. `raw` of a piece continues the arguments."""
 
-    __slots__ = ("_metadata", "_name", "_named_at", "_pieces", "id")
+    __slots__ = ("_metadata", "_named_at", "_pieces", "id", "name")
 
     def __init__(self, id: str) -> None:
         self.id: str = id
-        self._name = ""
+        self.name: str = ""
+        """The tool's name; '' until it arrives."""
         self._named_at = 0
         self._pieces: list[str] = []
         self._metadata: _Metadata | None = None
 
-    @property
-    def name(self) -> str:
-        """The tool's name; '' until it arrives."""
-        return self._name
-
     def add(self, piece: ToolUseBlock) -> int:
         self._pieces.append(piece.raw or "")
         count = len(self._pieces)
-        if piece.name and not self._name:
-            self._name = piece.name
+        if piece.name and not self.name:
+            self.name = piece.name
             self._named_at = count
         if piece.metadata:
             self._metadata = self._metadata or _Metadata()
@@ -134,7 +130,7 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
     def upto(self, count: int | None) -> ToolUseBlock:
         if count is None:
             return self.finished()
-        name = self._name if count >= self._named_at else ""
+        name = self.name if count >= self._named_at else ""
         metadata = EMPTY if self._metadata is None else self._metadata.upto(count)
         return ToolUseBlock(self.id, name, raw="".join(self._pieces[:count]), metadata=metadata)
 
@@ -150,7 +146,7 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
         kept = raw if error is not None else None
         own = raw if error is None and raw and _written_otherwise(raw, arguments) else None
         metadata = EMPTY if self._metadata is None else self._metadata.upto(None)
-        return ToolUseBlock(self.id, self._name, arguments, kept, error, metadata, raw_input=own)
+        return ToolUseBlock(self.id, self.name, arguments, kept, error, metadata, raw_input=own)
 
 
 class AudioBuilder(BlockBuilder[AudioBlock]):
@@ -390,7 +386,9 @@ class ResponseAccumulator:
             call = self._begin(ToolCallBuilder(self._unique_id(delta.id)))
             self._calls[delta.index] = call
         # (the server may send text that cannot be encoded, which a block refuses)
-        name = call.name or encodable(delta.name or "")
+        name = call.name or delta.name or ""
+        if not name.isascii():
+            name = encodable(name)
         return self._put(ToolUseBlock(call.id, name, raw=delta.arguments, metadata=delta.metadata), call)
 
     def _add_audio(self, delta: AudioDelta) -> Delta:
@@ -411,7 +409,8 @@ class ResponseAccumulator:
 
     def _unique_id(self, id: str | None) -> str:
         """The id, or a new one if it is taken: results and approvals are matched to calls by id."""
-        id = encodable(id) if id else id
+        if id and not id.isascii():
+            id = encodable(id)
         unique = id if id and id not in self._ids and self._claim(id) else f"call_{uuid4().hex}"
         self._ids.add(unique)
         return unique
@@ -450,10 +449,13 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
         return {}, f"not valid JSON: {error}"
     if value is None:
         return {}, None
-    if raw.count("{") + raw.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
-        return {}, f"nested more than {MAX_DEPTH} levels deep"
-    if raw.count(",") + raw.count("{") + raw.count("[") > MAX_ARGUMENT_VALUES and larger(value, MAX_ARGUMENT_VALUES):
-        return {}, f"they hold more than {MAX_ARGUMENT_VALUES:,} values"
+    if len(raw) > MAX_DEPTH:
+        # (shorter arguments have neither so many levels nor so many values)
+        opened = raw.count("{") + raw.count("[")
+        if opened > MAX_DEPTH and deeper(value, MAX_DEPTH):
+            return {}, f"nested more than {MAX_DEPTH} levels deep"
+        if opened + raw.count(",") > MAX_ARGUMENT_VALUES and larger(value, MAX_ARGUMENT_VALUES):
+            return {}, f"they hold more than {MAX_ARGUMENT_VALUES:,} values"
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
     return value, None  # pyright: ignore[reportUnknownVariableType]

@@ -264,7 +264,7 @@ def _message(agent: ReActCore, run: Run, response: ResponseAccumulator, message_
     """Count the call; the answer as a message, or None if it was interrupted before any content."""
     run.asked = None
     run.usage.add_model_call(response.costs, agent.model.model_name)
-    interrupted = run.interrupted
+    interrupted = run.interruption.event.fired
     content = response.blocks(complete=not interrupted)
     if not content and interrupted:
         return None

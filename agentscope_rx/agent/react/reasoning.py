@@ -58,7 +58,7 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
     granted = output is not None and output.begins()
     limit = run.usage.before_model() if run.usage.limited and not granted else None
     decision = before_reasoning(
-        interrupted=run.interrupted,
+        interrupted=run.interruption.event.fired,
         limited=limit is not None,
         iteration=run.iteration,
         max_iters=agent.max_iters,
@@ -231,7 +231,7 @@ class _Round:
 
     def _fire_post(self, pre: PreReasoningEvent, answer: Answer) -> Emitted | None:
         agent, run = self.agent, self._run
-        interrupted = run.interrupted
+        interrupted = run.interruption.event.fired
         if answer.message is None or (interrupted and run.interruption.is_shutdown and agent.discards_partial):
             self._follow = Tail(lambda: agent.end_interrupted(run))
             return None
