@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
 from contextvars import Context, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from operator import is_
 from types import AsyncGeneratorType
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from reactivex import abc
 
@@ -52,7 +51,14 @@ def from_callable(
     Signals: its result and completion, or its exception.
     Cancels: the task; its `finally` blocks run and count as work under way.
     """
-    return Producer(_Call if follow is None else partial(_Followed, follow), call)
+    return Producer(_Call if follow is None else partial(_Followed, follow, frozenset()), call)
+
+
+def following(
+    follow: Callable[[T], abc.ObservableBase[T] | None], plain: Collection[type]
+) -> Callable[[Callable[[], Awaitable[T]]], Flow[T]]:
+    """`from_callable` with this `follow`, which is not asked about results of the `plain` types."""
+    return partial(Producer, partial(_Followed, follow, frozenset(plain)))
 
 
 def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
@@ -95,13 +101,13 @@ class _ToBegin:
         self.count = 0
 
 
-_TO_BEGIN: WeakKeyDictionary[asyncio.AbstractEventLoop, _ToBegin] = WeakKeyDictionary()
+# an attribute of the loop, as its runtime is
+_TO_BEGIN = "_agentscope_rx_to_begin"
 
 
 def _to_begin_on(loop: asyncio.AbstractEventLoop) -> _ToBegin:
-    found = _TO_BEGIN.get(loop)
-    if found is None:
-        found = _TO_BEGIN[loop] = _ToBegin()
+    found = _ToBegin()
+    setattr(loop, _TO_BEGIN, found)
     return found
 
 
@@ -123,7 +129,7 @@ class _Driver:
         self._source: _TaskSource[Any, Any] | None = source
         self.next: _TaskSource[Any, Any] | None = None
         source.driver = self
-        self.to_begin: _ToBegin = _to_begin_on(scope.loop)
+        self.to_begin: _ToBegin = getattr(scope.loop, _TO_BEGIN, None) or _to_begin_on(scope.loop)
         self.to_begin.count += 1
         self._begun = False
         self.task: asyncio.Task[None] = scope.loop.create_task(self._run(source), context=scope.context.copy())
@@ -147,6 +153,8 @@ class _Driver:
                 if in_a_row == IN_A_ROW or (demand is not None and demand.depth):
                     in_a_row = 0
                     await asyncio.sleep(0)
+        # all is done: no turn of the loop to hear of it
+        self.task.remove_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         source, self._source = self._source, None
@@ -328,24 +336,39 @@ class _Call(_TaskSource[Callable[[], Awaitable[T]], T]):
 class _Followed(_Call[T]):
     """A call whose result may be an Observable: the source of all values then."""
 
-    __slots__ = ("_follow", "_values")
+    __slots__ = ("_follow", "_plain", "_values")
 
-    def __init__(self, follow: Callable[[T], abc.ObservableBase[T] | None], sink: Sink[T], scope: Scope) -> None:
-        super().__init__(sink, scope)
+    def __init__(
+        self,
+        follow: Callable[[T], abc.ObservableBase[T] | None],
+        plain: Collection[type],
+        sink: Sink[T],
+        scope: Scope,
+    ) -> None:
+        self._sink = sink
+        self.scope: Scope = scope
+        self._signal = scope.context.copy().run
+        self._signalling = False
+        self.disposed = False
+        self.driver: _Driver | None = None
         self._follow = follow
+        self._plain = plain
         self._values: Relay[T] | None = None
 
     def _emit(self, value: T) -> None:
-        try:
-            found = self._follow(value)
-        except Exception as error:
-            self._sink.on_error(error)
-            return
-        if found is None:
-            super()._emit(value)
-            return
-        values = self._values = Relay(self._sink)
-        attach(found, values, self.scope)
+        if type(value) not in self._plain:
+            try:
+                found = self._follow(value)
+            except Exception as error:
+                self._sink.on_error(error)
+                return
+            if found is not None:
+                values = self._values = Relay(self._sink)
+                attach(found, values, self.scope)
+                return
+        self._sink.on_next(value)
+        if not self.disposed:
+            self._sink.on_completed()
 
     def dispose(self) -> None:
         super().dispose()
@@ -369,17 +392,13 @@ class _Await(_Call[T]):
 
 
 class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
-    __slots__ = ("_demand",)
-
-    def __init__(self, sink: Sink[T], scope: Scope) -> None:
-        super().__init__(sink, scope)
-        self._demand = scope.demand
+    __slots__ = ()
 
     async def drive(self) -> None:
         source = self._source
         iterator: AsyncIterator[T] | None = None
         failure: BaseException | None = None
-        demand = self._demand
+        demand = self.scope.demand
         burst = 0
         # an async generator that has come to its end is closed
         closed = False

@@ -29,6 +29,7 @@ from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.reactive import Flow, Scope, defer, from_async_iterable, from_callable, iterate_on_worker, on_worker
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Relay, Sink, attach
 from agentscope_rx.reactive.kernel.operator import OperatorFlow
+from agentscope_rx.reactive.sources.tasks import following
 from agentscope_rx.tools.results.media import can_be_drawn, drawn
 from agentscope_rx.tools.schemas.signature import return_annotation
 
@@ -71,7 +72,7 @@ def lift(kind: CallableKind, call: Callable[[], object], executor: Executor | No
     """
     match kind:
         case CallableKind.COROUTINE:
-            return from_callable(call, follow=_values_in)  # pyright: ignore
+            return _COROUTINE(call)  # pyright: ignore[reportArgumentType]
         case CallableKind.CALL:
             return _FOLLOWED(on_worker(call, executor))
         case CallableKind.ITEMS:
@@ -102,7 +103,7 @@ class _Followed(OperatorSink):
     def on_next(self, value: object) -> None:
         if type(value) not in _PLAIN:
             try:
-                self._found = _values_in(value)
+                self._found = _values_of(value)
             except Exception as error:
                 self.dispose()
                 self._sink.on_error(error)
@@ -128,10 +129,6 @@ class _Followed(OperatorSink):
 _FOLLOWED: Callable[[Flow[object]], Flow[object]] = partial(OperatorFlow, _Followed)
 
 
-def _values_in(value: object) -> abc.ObservableBase[object] | None:
-    return None if type(value) in _PLAIN else _values_of(value)
-
-
 def _values_of(value: object) -> abc.ObservableBase[object] | None:
     """The source of values that the value is, or None. (A Flow can be awaited too: Observables come first.)"""
     if isinstance(value, abc.ObservableBase):
@@ -148,6 +145,9 @@ def _values_of(value: object) -> abc.ObservableBase[object] | None:
     if can_be_drawn(value):
         return on_worker(lambda: drawn(value) or value)
     return None
+
+
+_COROUTINE: Callable[[Callable[[], Awaitable[object]]], Flow[object]] = following(_values_of, _PLAIN)
 
 
 def _announced(annotation: object) -> CallableKind:
