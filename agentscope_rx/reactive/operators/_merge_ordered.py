@@ -19,6 +19,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow, flow
+from agentscope_rx.reactive.kernel.fuse import Deferred
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
@@ -99,7 +100,7 @@ class _MergeOrdered(OperatorSink, Generic[T]):
             if self._running and self._running[0].completed:
                 self._running.popleft()
                 self._turn += 1
-                if self._running:
+                if self._running and self._running[0].held:
                     self._running[0].flush(self.sink)
             elif (
                 started < len(self._sources)
@@ -111,7 +112,15 @@ class _MergeOrdered(OperatorSink, Generic[T]):
                 self._active += 1
                 lane = _Lane(self)
                 self._running.append(lane)
-                attach(source, lane, self._scope)
+                try:
+                    # made here, as in `fuse`: mostly each source is a `defer(...)`
+                    while type(source) is Deferred and not self.disposed:  # pyright: ignore[reportUnknownArgumentType]
+                        source = source.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+                except Exception as error:
+                    self.lane_failed(error)
+                    break
+                if not self.disposed:
+                    attach(source, lane, self._scope)  # pyright: ignore[reportUnknownArgumentType]
             else:
                 break
         self._advancing = False
@@ -122,25 +131,6 @@ class _MergeOrdered(OperatorSink, Generic[T]):
     def _barred(self, index: int) -> bool:
         """True if others run while this one, or the one before it, has to run alone."""
         return self._active > 0 and (index in self._alone or index - 1 in self._alone)
-
-    def lane_next(self, lane: _Lane[T], value: T) -> None:
-        if self.disposed:
-            return
-        if self._running[0] is not lane or lane.held:
-            try:
-                live = self._live is not None and self._live(value)
-            except Exception as error:
-                self.lane_failed(error)
-                return
-            if not live:
-                lane.held.append(value)
-                return
-        self.sink.on_next(value)
-
-    def lane_completed(self, lane: _Lane[T]) -> None:
-        if not self.disposed:
-            self._active -= 1
-            self._advance()
 
     def lane_failed(self, error: Exception) -> None:
         if not self.disposed:
@@ -168,7 +158,19 @@ class _Lane(OperatorSink, Generic[T]):
         self.held: deque[T] = deque()
 
     def on_next(self, value: T) -> None:
-        self._parent.lane_next(self, value)
+        parent = self._parent
+        if parent.disposed:
+            return
+        if parent._running[0] is not self or self.held:
+            try:
+                live = parent._live is not None and parent._live(value)
+            except Exception as error:
+                parent.lane_failed(error)
+                return
+            if not live:
+                self.held.append(value)
+                return
+        parent.sink.on_next(value)
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
@@ -177,7 +179,10 @@ class _Lane(OperatorSink, Generic[T]):
     def on_completed(self) -> None:
         self._upstream = None
         self.completed = True
-        self._parent.lane_completed(self)
+        parent = self._parent
+        if not parent.disposed:
+            parent._active -= 1
+            parent._advance()
 
     def flush(self, sink: Sink[T]) -> None:
         while self.held and not self._parent.disposed:
