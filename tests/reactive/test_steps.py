@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,9 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import Flow, concat, defer, empty, from_async_iterable, just, recurse, steps, tail, throw
+from agentscope_rx.reactive import (
+    Flow,
+    concat,
+    defer,
+    empty,
+    from_async_iterable,
+    just,
+    never,
+    recurse,
+    steps,
+    tail,
+    throw,
+)
+from agentscope_rx.reactive.kernel.observer import attach
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, record
+from tests.support.garbage import left_to_the_collector
 
 GIVEN = st.sampled_from(["value", "none", "just", "two", "empty", "later", "stock"])
 
@@ -111,6 +126,32 @@ def test_two_subscriptions_at_once_do_not_share_a_sink() -> None:
         assert [recorder.heard for recorder in recorders] == [[0, "b", "c", "|"], [1, "b", "c", "|"]]
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "raised", "disposed"])
+def test_functions_that_hold_the_sink_leave_no_cycle(end: str) -> None:
+    first = {"failed": throw(ValueError("x")), "disposed": never()}.get(end, just(1))
+
+    async def main() -> None:
+        held: list[object] = []
+
+        def connect(sink: Any, scope: Any) -> None:
+            held.append(sink)
+            attach(first, sink, scope)
+
+        def last() -> int:
+            if end == "raised":
+                raise ValueError
+            return len(held)
+
+        recorder = Recorder().listen(steps(lambda: 0, lambda: Flow(connect), last))
+        if end == "disposed":
+            recorder.dispose()
+        await recorder.end()
+        # an error that was raised holds the frames
+        recorder.heard.clear()
+
+    assert left_to_the_collector(main) == Counter()
 
 
 def test_ten_thousand_functions_do_not_nest() -> None:

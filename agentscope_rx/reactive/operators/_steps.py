@@ -52,33 +52,38 @@ class _Steps(OperatorSink, Generic[T]):
         self._waiting = False
         self.on_next = sink.on_next
 
-    def start(self, functions: tuple[Step[T], ...]) -> None:
-        self._functions = functions
-        self._advance(0)
-
     def on_error(self, error: Exception) -> None:
         self._upstream = None
+        self._functions = ()
         if not self.disposed:
             self._sink.on_error(error)
+
+    def dispose(self) -> None:
+        # a function may hold what is behind this operator
+        self._functions = ()
+        super().dispose()
 
     def on_completed(self) -> None:
         self._upstream = None
         self._waiting = False
         if not self._advancing:
-            self._advance(self._index)
+            self.start(self._functions)
 
-    def _advance(self, index: int) -> None:
-        """Call the functions from `index` on, for as long as none gives a flow that takes time."""
-        functions = self._functions
+    def start(self, functions: tuple[Step[T], ...]) -> None:
+        """Call the next function, and those after it for as long as none gives a flow that takes time."""
+        self._functions = functions
+        index = self._index
         self._advancing = True
         while not self.disposed:
             if index == len(functions):
                 self._advancing = False
+                self._functions = ()
                 self._sink.on_completed()
                 return
             try:
                 given = functions[index]()
             except Exception as error:
+                self._functions = ()
                 if not self.disposed:
                     self._sink.on_error(error)
                 return
