@@ -10,7 +10,7 @@ tail(reasoning) | tail(end_interrupted) | Done(message)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -27,7 +27,7 @@ from agentscope_rx.agent.react.return_direct import direct_reply
 from agentscope_rx.agent.react.stage import ActingCore, ReActCore, around_stage, probed_stage
 from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
-from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
+from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts, flow_of
 from agentscope_rx.agent.run import Done, Emitted, Run, Stage
 from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.events import Event, MemoryEvent, PostActingEvent, PreActingEvent
@@ -114,7 +114,7 @@ def _pre_event(run: Run, history: Sequence[Msg], entry: BatchEntry) -> PreActing
     return PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call, schema=schema, history=history)
 
 
-def _run_batch(agent: ActingCore, run: Run, batch: CallBatch) -> Flow[Event]:
+def _run_batch(agent: ActingCore, run: Run, batch: CallBatch) -> Event | Flow[Event]:
     """Run the calls, as many at once as the toolkit allows; settle their results in call order."""
     settle = partial(_settle, agent, run, batch)
     entries = batch.settles
@@ -126,47 +126,50 @@ def _run_batch(agent: ActingCore, run: Run, batch: CallBatch) -> Flow[Event]:
     for entry in batch.runs:
         run.calls.waiting[entry.call.id] = entry.call
 
-    def lane(entry: BatchEntry) -> Flow[Event | ToolResult]:
-        return defer(lambda: ToolRun(agent, run, batch, entry, peers).begin(_in_turn))
+    def begin(entry: BatchEntry) -> Flow[Event | ToolResult]:
+        return flow_of(ToolRun(agent, run, batch, entry, peers).begin(ToolResult))
 
     merged = merge_ordered(
-        [lane(entry) for entry in entries],
+        [defer(partial(begin, entry)) for entry in entries],
         max_concurrency=peers.at_once,
         live=lambda value: type(value) is not ToolResult,
         alone=peers.alone,
     )
-    return merged.pipe(concat_map_type(ToolResult, lambda result: settle(*result)))
 
+    def settle_next(result: ToolResult) -> Event | Flow[Event]:
+        return settle(*result)
 
-def _in_turn(entry: BatchEntry, block: ToolResultBlock | None) -> Flow[ToolResult]:
-    return just(ToolResult(entry, block))
+    in_turn: Callable[[Flow[Event | ToolResult]], Flow[Event]] = concat_map_type(ToolResult, settle_next)
+    return in_turn(merged)
 
 
 def _settle(
     agent: ActingCore, run: Run, batch: CallBatch, entry: BatchEntry, block: ToolResultBlock | None
-) -> Flow[Event]:
+) -> Event | Flow[Event]:
     """PostActing |> hooks |> remember; nothing for a call that waits."""
     if block is None:
         return empty()
-    call, message = entry.call, Msg.tool(block, agent.name)
+    call = entry.call
+    post = partial(
+        PostActingEvent,
+        source=run.source,
+        iteration=run.iteration,
+        tool_use=call,
+        message=Msg.tool(block, agent.name),
+        queued=entry.queued,
+        elapsed=entry.elapsed,
+        schema=run.toolkit.schema(call.name),
+    )
+    if PostActingEvent not in run.hooks.seen:
+        return _remember(run, batch, post())
 
-    def fire(history: Sequence[Msg]) -> Flow[Event]:
-        event = PostActingEvent(
-            source=run.source,
-            iteration=run.iteration,
-            tool_use=call,
-            message=message,
-            queued=entry.queued,
-            elapsed=entry.elapsed,
-            schema=run.toolkit.schema(call.name),
-            history=history,
-        )
-        return run.hooks.fire_then(event, partial(_remember, run, batch))
+    def fire(history: Sequence[Msg]) -> Event | Flow[Event]:
+        return run.hooks.fire_then(post(history=history), partial(_remember, run, batch))
 
-    return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
+    return onward(run.history(), fire)
 
 
-def _remember(run: Run, batch: CallBatch, post: PostActingEvent) -> Flow[Event]:
+def _remember(run: Run, batch: CallBatch, post: PostActingEvent) -> Event | Flow[Event]:
     """Remember the result, as the hooks have left it."""
     output = output_of(run) if run.extras else None
     if output is not None:
@@ -174,7 +177,7 @@ def _remember(run: Run, batch: CallBatch, post: PostActingEvent) -> Flow[Event]:
     if post.stop_requested and batch.stopped is None:
         post = post.replace(message=run.final(post.message, GenerateReason.ACTING_STOP_REQUESTED))
         batch.stopped = post.message
-    return run.remember_then((post.message,), post, partial(just, post))
+    return run.remember_then((post.message,), post, lambda: post)
 
 
 def _end(agent: ActingCore, run: Run, batch: CallBatch) -> Emitted:

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse
+from operator import attrgetter
 
 from agentscope_rx.agent.durable.durability import LOST
 from agentscope_rx.agent.durable.journal import Effect
@@ -52,6 +54,8 @@ NEEDS_APPROVAL = "This call waits for approval."
 HELD = "This call has not begun: it waits for those before it, or for an answer."
 IN_DOUBT_TEXT = "This call began at {at}, and its process ended. It is not known if it has had its effect."
 REJECTED = "The call was rejected and has not run."
+# (each round asks, and a comprehension is a call more)
+_RESULT, _WAITS = attrgetter("result"), attrgetter("waits")
 
 
 @dataclass(slots=True)
@@ -92,17 +96,17 @@ class CallBatch:
     @property
     def runs(self) -> list[BatchEntry]:
         """The entries that run."""
-        return [entry for entry in self.entries if entry.waits is None and entry.result is None]
+        return list(filterfalse(_RESULT, filterfalse(_WAITS, self.entries)))
 
     @property
     def settles(self) -> list[BatchEntry]:
         """The entries that get a result in this round, unless they are suspended."""
-        return [entry for entry in self.entries if entry.waits is None]
+        return list(filterfalse(_WAITS, self.entries))
 
     @property
     def waiting(self) -> list[BatchEntry]:
         """The entries that stay pending."""
-        return [entry for entry in self.entries if entry.waits is not None]
+        return list(filter(_WAITS, self.entries))
 
     def held(self, entry: BatchEntry) -> bool:
         """True if the call must not begin: the calls run one after the other, and one before it waits."""
@@ -120,6 +124,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
     some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)
     children, approvals = conversation.children, conversation.approvals
     batch.guarded = bool(run.hooks.refusing or run.hooks.approving) or run.parent is not None
+    asking = batch.guarded or bool(run.extras)
     for entry in batch.entries:
         call = entry.call
         if batch.sequential and batch.held(entry):
@@ -146,7 +151,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
             entry.approved = True
             if answer.input is not None:
                 entry.call = batch.edited[call.id] = _as_edited(call, answer)
-        elif asks := asks_for(run, call):
+        elif asks := asks_for(run, call) if asking else run.toolkit.asks(call, run.context):
             entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
         elif some_answered and asks is None:
             entry.wait(ToolResultKind.SUSPENDED, HELD)

@@ -41,19 +41,60 @@ def take_until(signal: OneShotEvent, *, grace: float = 0.0) -> Callable[[Observa
     return partial(Producer, partial(_TakeUntil, signal, grace))
 
 
-class _TakeUntil(OperatorSink, Generic[T]):
-    __slots__ = ("_forget", "_grace", "_scope", "_signal", "_sink", "_timer")
+class Stoppable(OperatorSink):
+    """The sink of a source that a signal ends, within a grace: what `take_until` does, for any sink.
+
+    A subclass keeps these fields, with a count of work of its own in `_scope` if there is a grace. It listens with
+    `_stop`, asks `_signal.fired` at each value, because a source that never waits gives the loop no chance to call the
+    listeners, and attaches the source in `_scope`. Its `on_completed` is called as well when the source has been ended,
+    so it begins with `_finish()`. `disposed` is true from then on, or once the source was stopped.
+    """
+
+    __slots__ = ("_forget", "_grace", "_scope", "_signal", "_timer")
+    _scope: Scope
+    _signal: OneShotEvent
+    _grace: float
+    _forget: Callable[[], None] | None
+    _timer: asyncio.TimerHandle | None
+
+    def on_completed(self) -> None:
+        """The source has completed, or was ended."""
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        if self.disposed:
+            return
+        OperatorSink.dispose(self)
+        if not self._grace or self._scope.work.count == 0:
+            self.on_completed()
+            return
+        self._forget = self._scope.work.when_idle(self.on_completed)
+        self._timer = self._scope.call_later(self._grace, self.on_completed)
+
+    def _finish(self) -> None:
+        self.disposed = True
+        self._upstream = None
+        self._signal.forget(self._stop)
+        if self._forget is not None:
+            self._forget()
+            self._forget = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _TakeUntil(Stoppable, Generic[T]):
+    __slots__ = ("_sink",)
 
     def __init__(self, signal: OneShotEvent, grace: float, sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
-        # or stopped
         self.disposed = False
         self._sink = sink
         self._scope = Scope(scope.loop, scope.context, scope.demand, scope.work) if grace else scope
         self._signal = signal
         self._grace = grace
-        self._forget: Callable[[], None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._forget = None
+        self._timer = None
 
     def start(self, source: Observable[T]) -> None:
         if self._signal.fired:
@@ -64,7 +105,6 @@ class _TakeUntil(OperatorSink, Generic[T]):
         attach(source, self, self._scope)
 
     def on_next(self, value: T) -> None:
-        # a source that never waits gives the loop no chance to call the listeners
         if self._signal.fired:
             self._stop()
         else:
@@ -81,28 +121,3 @@ class _TakeUntil(OperatorSink, Generic[T]):
     def dispose(self) -> None:
         super().dispose()
         self._finish()
-
-    def _stop(self) -> None:
-        if self.disposed:
-            return
-        super().dispose()
-        if not self._grace or self._scope.work.count == 0:
-            self._end()
-            return
-        self._forget = self._scope.work.when_idle(self._end)
-        self._timer = self._scope.call_later(self._grace, self._end)
-
-    def _end(self) -> None:
-        self._finish()
-        self._sink.on_completed()
-
-    def _finish(self) -> None:
-        self.disposed = True
-        self._upstream = None
-        self._signal.forget(self._stop)
-        if self._forget is not None:
-            self._forget()
-            self._forget = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
