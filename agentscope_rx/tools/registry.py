@@ -58,14 +58,15 @@ class ToolEntry:
 class Registry:
     """One layer of registered tools, with their groups, over the layer `beneath` it."""
 
-    __slots__ = ("_changes", "_entries", "background", "beneath", "groups")
+    __slots__ = ("_changes", "background", "beneath", "entries", "groups")
 
     def __init__(self) -> None:
         self.beneath: Registry | None = None
         self.groups: ToolGroups = ToolGroups()
         self.background: bool = False
         """True if a tool that was added here, or beneath, may go on in the background."""
-        self._entries: dict[str, ToolEntry] = {}
+        self.entries: dict[str, ToolEntry] = {}
+        """Those of this layer by name. Where each call of a tool looks it up, these are asked before `find`."""
         self._changes = 0
 
     def copy(self) -> Registry:
@@ -73,7 +74,7 @@ class Registry:
         other = Registry()
         other.groups = self.groups.copy()
         other.background = self.background
-        other._entries = {name: entry for name in self.names if (entry := self.find(name)) is not None}
+        other.entries = {name: entry for name in self.names if (entry := self.find(name)) is not None}
         return other
 
     def overlay(self) -> Registry:
@@ -86,19 +87,19 @@ class Registry:
 
     def find(self, name: str) -> ToolEntry | None:
         """The entry of this name, in this layer or beneath it."""
-        entry = self._entries.get(name)
+        entry = self.entries.get(name)
         return self.beneath.find(name) if entry is None and self.beneath is not None else entry
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all tools in the order of registration, those beneath first."""
         beneath = () if self.beneath is None else self.beneath.names
-        return tuple(dict.fromkeys((*beneath, *self._entries)))
+        return tuple(dict.fromkeys((*beneath, *self.entries)))
 
     @property
     def own_names(self) -> tuple[str, ...]:
         """The names of this layer."""
-        return tuple(self._entries)
+        return tuple(self.entries)
 
     @property
     def version(self) -> int:
@@ -108,7 +109,7 @@ class Registry:
     @property
     def returns_direct(self) -> bool:
         """True if a result of one of the tools may be the agent's reply."""
-        for entry in self._entries.values():
+        for entry in self.entries.values():
             if entry.tool.return_direct:
                 return True
         return self.beneath is not None and self.beneath.returns_direct
@@ -138,27 +139,27 @@ class Registry:
             added.append(entry.tool)
         # an overlay does not change the members beneath; groups come first: a tool is never seen without its own
         self.groups.assign(members, separately=self.beneath is not None)
-        self._entries.update(entries)
+        self.entries.update(entries)
         self.background |= any(entry.tool.background not in _STAYS for entry in entries.values())
         self._changes += len(entries)
         return tuple(added)
 
     def put(self, tool: Tool) -> None:
         """Put a changed tool in the place of the one of its name, in the same groups."""
-        self._entries[tool.name] = ToolEntry(tool)
+        self.entries[tool.name] = ToolEntry(tool)
         self.background |= tool.background not in _STAYS
         self._changes += 1
 
     def remove(self, name: str, only: Tool | None = None) -> Tool | None:
         """Take a tool out of this layer; with `only`, if it is that very tool or a wrapper of it, else None."""
-        entry = self._entries.get(name)
+        entry = self.entries.get(name)
         if only is not None and (entry is None or not wraps(entry.tool, only)):
             return None
         if entry is None:
             found = self.find(name) is not None
             where = "belongs to the toolkit beneath this overlay: remove it there" if found else "is not registered"
             raise ConfigurationError(f"Tool {name!r} {where}.")
-        del self._entries[name]
+        del self.entries[name]
         self.groups.forget(name)
         self._changes += 1
         return entry.tool
@@ -175,14 +176,14 @@ class Registry:
 
     def replace(self, removed: Mapping[str, Tool], kept: Sequence[str], changed: Registry) -> None:
         """Take over a changed copy: its new tools stand at the place of the `removed` ones, among the `kept` ones."""
-        before = [name for name in self._entries if name in removed]
-        names = list(self._entries)
+        before = [name for name in self.entries if name in removed]
+        names = list(self.entries)
         at = sum(name in kept for name in names[: names.index(before[0])]) if before else len(kept)
-        new = [name for name in changed._entries if name not in kept]
+        new = [name for name in changed.entries if name not in kept]
         self.groups.adopt(changed.groups)
         # one assignment: toolkits are shared between threads
-        self._entries = {name: changed._entries[name] for name in [*kept[:at], *new, *kept[at:]]}
+        self.entries = {name: changed.entries[name] for name in [*kept[:at], *new, *kept[at:]]}
         self.background |= changed.background
-        for name in set(before) - set(self._entries):
+        for name in set(before) - set(self.entries):
             self.groups.forget(name)
         self._changes += 1

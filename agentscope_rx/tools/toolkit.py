@@ -263,7 +263,7 @@ class Toolkit:
 
     def schema(self, name: str) -> ToolSchema | None:
         """The schema of this tool as a model sees it, or None."""
-        entry = self._registry.find(name)
+        entry = self._registry.entries.get(name) or self._registry.find(name)
         if entry is None:
             return None
         return entry.schema if entry.meta is None else entry.schema_in(self)
@@ -337,7 +337,7 @@ class Toolkit:
 
     def asks(self, call: ToolUseBlock, context: RuntimeContext | None, hooks: AskHooks | None = None) -> bool | None:
         """True if this call needs a person's approval, with the context's `tool_arguments` applied."""
-        entry = self._registry.find(call.name)
+        entry = self._registry.entries.get(call.name) or self._registry.find(call.name)
         asked = self.approval is not None or hooks is not None
         if entry is None or not (asked or entry.tool.requires_approval is not False) or not self.available(call.name):
             return None
@@ -348,7 +348,7 @@ class Toolkit:
         self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, runtime: RuntimeContext | None = None
     ) -> PreparedCall | ToolResultBlock:
         """Look up the tool of a call and apply the `tool_arguments` of `runtime`; an error result if it cannot run."""
-        entry = self._registry.find(call.name)
+        entry = self._registry.entries.get(call.name) or self._registry.find(call.name)
         if entry is None:
             return not_found(call, [schema.name for schema in self.schemas()])
         groups = self._registry.groups
@@ -411,8 +411,8 @@ class Toolkit:
 
     def batch(self, calls: Sequence[ToolUseBlock | None]) -> ToolBatch:
         """The batch of these calls; None is the place of a call that does not run."""
-        find = self._registry.find
-        entries = [None if call is None else find(call.name) for call in calls]
+        own, find = self._registry.entries, self._registry.find
+        entries = [None if call is None else own.get(call.name) or find(call.name) for call in calls]
         waits = bool(self._total)
         alone: list[int] = []
         for index, entry in enumerate(entries):

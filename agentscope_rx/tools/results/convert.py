@@ -52,12 +52,14 @@ _BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
 _BYTES = (bytes, bytearray, memoryview)
 _result = unchecked(ToolResultBlock)
 """The names are those of a call, and the output is blocks: nothing to check."""
+_ascii = unchecked(TextBlock)
+"""Only a text with other characters is checked."""
 
 
 def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
     """The result of `call` for a raw value; `ToolError` for bytes and blocks that are no output."""
     if type(value) is str:
-        return ToolResultBlock(call.id, call.name, (TextBlock(value),))
+        return _result(call.id, call.name, (_ascii(value) if value.isascii() else TextBlock(value),))
     if isinstance(value, ToolResultBlock):
         return replace(value, id=call.id, name=call.name)
     return _result(call.id, call.name, output_of(value))

@@ -102,7 +102,16 @@ class FunctionSchema:
 
         They may be frozen: what the function gets is its own.
         """
-        model = self._read(self._validator, self._given(arguments))
+        given = arguments
+        if self._bound or not isinstance(arguments, dict):
+            given = {name: own(value) for name, value in arguments.items() if name not in self._bound}
+        else:
+            # a validator may pass containers on as they are
+            for value in arguments.values():
+                if type(value) not in _SCALARS:
+                    given = {name: own(value) for name, value in arguments.items()}
+                    break
+        model = self._read(self._validator, given)
         values, present = model.__dict__, model.__pydantic_fields_set__
         # a loop, not a comprehension: it is a call less
         validated: dict[str, object] = {}
@@ -110,15 +119,6 @@ class FunctionSchema:
             if always or field in present:
                 validated[name] = values[field]
         return validated
-
-    def _given(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """The arguments to validate: copied if they hold containers, which a validator may pass on as they are."""
-        if self._bound or not isinstance(arguments, dict):
-            return {name: own(value) for name, value in arguments.items() if name not in self._bound}
-        for value in arguments.values():
-            if type(value) not in _SCALARS:
-                return {name: own(value) for name, value in arguments.items()}
-        return arguments
 
     def _read(self, validator: SchemaValidator, given: Mapping[str, object]) -> Any:
         """The value of the arguments, read by the rule of `lenient`; `InvalidArgumentsError` if they do not fit."""
