@@ -149,16 +149,22 @@ class Request:
 
     def enter(self) -> Lease | None:
         """The lease if all limiters have room now; else the request waits in their lines."""
-        self._reclaim()
+        due: list[Limiter] = []
         with LOCK:
-            # time may have made room for the first in line, whose timer has not fired yet
-            due = [each for each in self.limiters if each.by_clock and each.line and _fits(next(iter(each.line)))]
-            calls = serve(due)
+            for limiter in self.limiters:
+                # time may have made room for the first in line, whose timer has not fired yet
+                if limiter.by_clock and limiter.line and _fits(next(iter(limiter.line))):
+                    due.append(limiter)
+            calls = serve(due) if due else []
             lease = self._through() if _fits(self) else None
             if lease is None:
                 for limiter in self.limiters:
                     limiter.line[self] = None
-        notify(calls)
+        if calls:
+            notify(calls)
+        if lease is None and self._reclaim():
+            with LOCK:
+                lease, self.lease = self.lease, None
         return lease
 
     def leave(self) -> Lease | None:
@@ -193,17 +199,18 @@ class Request:
             calls = serve([limiter for limiter in self.limiters if not limiter.full()])
         notify(calls)
 
-    def _reclaim(self) -> None:
-        """Release the leases of closed loops.
+    def _reclaim(self) -> bool:
+        """Release the leases of closed loops. True if there were any: that may have let this request through.
 
         A loop that was closed without its shutdown ends no run, so no flow is left there to release them. The only
         sign of it is `loop.is_closed()`, hence the poll. A waiting request of such a loop is dropped by `serve`.
         """
         with LOCK:
             held = self._held_elsewhere()
-        for lease in held:
-            if lease.is_stranded():
-                lease.release()
+        stranded = [lease for lease in held if lease.is_stranded()] if held else ()
+        for lease in stranded:
+            lease.release()
+        return bool(stranded)
 
     # --- under the lock ---
 
@@ -273,7 +280,8 @@ class Lease:
             for limiter in self._limiters:
                 limiter.give(self)
             calls = serve(self._limiters)
-        notify(calls)
+        if calls:
+            notify(calls)
 
     def is_stranded(self) -> bool:
         """True if its loop was closed and no thread uses it."""
@@ -310,7 +318,10 @@ def serve(limiters: Sequence[Limiter]) -> list[Callable[[], object]]:
 
     Returns the functions to call, with `notify`, when the lock has been released.
     """
-    lines = [limiter.line for limiter in limiters if limiter.line]
+    lines: list[dict[Request, None]] = []
+    for limiter in limiters:
+        if limiter.line:
+            lines.append(limiter.line)
     if not lines:
         return []
     calls: list[Callable[[], object]] = []

@@ -211,6 +211,31 @@ def test_use_receives_the_seconds_waited() -> None:
     run_virtual(main())
 
 
+def test_begun_comes_before_the_flow_and_may_end_it() -> None:
+    permits = Semaphore(1)
+
+    async def main() -> None:
+        log: list[object] = []
+
+        def use(queued: float) -> Flow[object]:
+            log.append(queued)
+            return nap(4, None, "end")
+
+        def waits(name: str) -> Flow[object]:
+            return admitted((permits,), use, waiting=lambda: f"{name} waits", begun=lambda queued: (name, queued))
+
+        first, second = Recorder().listen(waits("a")), Recorder().listen(waits("b"))
+        third = Recorder().listen(waits("c").pipe(ops.take(2)))
+        await third.end()
+        assert first.heard == [("a", 0), "end", "|"]
+        assert second.heard == ["b waits", ("b", 4), "end", "|"]
+        assert third.heard == ["c waits", ("c", 8), "|"]
+        await turns()
+        assert log == [0, 4] and free(permits)
+
+    run_virtual(main())
+
+
 # --- several limiters ------------------------------------------------------------------------------------------------
 
 

@@ -32,22 +32,24 @@ def admitted(
     urgent: bool = False,
     tokens: Tokens | None = None,
     waiting: Callable[[], T] | None = None,
+    begun: Callable[[float], T] | None = None,
 ) -> Flow[T]:
     """Waits until all limiters have room, then emits the values of `use(seconds waited)`.
 
     - `tokens`: the number of tokens that it takes, if one of the limiters counts tokens.
-    - `waiting()` is emitted first if there is no room yet.
+    - `waiting()` is emitted first if there is no room yet, and `begun(seconds waited)` when there is.
     - An `urgent` flow may use room that is reserved for another one.
 
     Signals: those of `use`. Completion alone if one of the `stop` events fires before it has begun.
     Cancels: the wait or the flow; the room is given back when all work that the flow has begun has ended.
     """
-    return Producer(partial(_Admission, limiters, stop, urgent, tokens, waiting), use)
+    return Producer(partial(_Admission, limiters, stop, urgent, tokens, waiting, begun), use)
 
 
 class _Admission(OperatorSink, Generic[T]):
     __slots__ = (
         "_asked_at",
+        "_begun",
         "_forget",
         "_lease",
         "_request",
@@ -68,6 +70,7 @@ class _Admission(OperatorSink, Generic[T]):
         urgent: bool,
         tokens: Tokens | None,
         waiting: Callable[[], T] | None,
+        begun: Callable[[float], T] | None,
         sink: Sink[T],
         scope: Scope,
     ) -> None:
@@ -81,24 +84,28 @@ class _Admission(OperatorSink, Generic[T]):
         self._stop = stop
         self._forget: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._asked_at = scope.loop.time()
+        self._asked_at = 0.0
         self._lease: Lease | None = None
         self._work: InFlight | None = None
         self._request: Request | None = Request(limiters, scope.loop, self._woken, self._delay_changed, urgent, tokens)
         self._waiting = waiting
+        self._begun = begun
 
     def start(self, use: Callable[[float], abc.ObservableBase[T]]) -> None:
         """Begin, or wait."""
         self._use = use
-        if any(signal.fired for signal in self._stop):
-            self._stopped()
-            return
+        for signal in self._stop:
+            if signal.fired:
+                self._stopped()
+                return
         assert self._request is not None
         lease = self._request.enter()
         if lease is not None:
-            self._begin(lease)
+            self._begin(lease, 0.0)
             return
-        self._forget = [signal.listen(self._stopped) for signal in self._stop]
+        self._asked_at = self._scope.loop.time()
+        for signal in self._stop:
+            self._forget.append(signal.listen(self._stopped))
         if self._waiting is not None:
             self.on_next(self._waiting())
         self._set_timer()
@@ -106,7 +113,10 @@ class _Admission(OperatorSink, Generic[T]):
     # --- called by limiters, on any thread ---
 
     def _woken(self) -> None:
-        if not self._scope.call_from_thread(self._let_through):
+        if asyncio._get_running_loop() is self._scope.loop:
+            # nothing wakes the loop up, which is awake
+            self._scope.call_soon(self._let_through)
+        elif not self._scope.call_from_thread(self._let_through):
             # the loop was closed meanwhile
             self._give_back()
 
@@ -146,17 +156,22 @@ class _Admission(OperatorSink, Generic[T]):
     def _let_through(self) -> None:
         lease = None if self._request is None else self._request.leave()
         if lease is not None:
-            self._begin(lease)
+            self._stop_waiting()
+            self._begin(lease, self._scope.loop.time() - self._asked_at)
 
-    def _begin(self, lease: Lease) -> None:
-        self._stop_waiting()
+    def _begin(self, lease: Lease, waited: float) -> None:
         self._request = None
         self._lease = lease
-        inner = self._scope.child()
+        scope = self._scope
+        inner = Scope(scope.loop, scope.context, scope.demand, scope.work)
         work = self._work = inner.work
         lease.outer, work.lease = work.lease, lease
+        if self._begun is not None:
+            self.on_next(self._begun(waited))
+            if self.disposed:
+                return
         try:
-            source = self._use(self._scope.loop.time() - self._asked_at)
+            source = self._use(waited)
         except Exception as error:
             self.on_error(error)
             return
@@ -183,8 +198,9 @@ class _Admission(OperatorSink, Generic[T]):
 
     def _end(self) -> None:
         self.disposed = True
-        self._stop_waiting()
-        self._give_back()
+        if self._request is not None:
+            self._stop_waiting()
+            self._give_back()
         lease, self._lease = self._lease, None
         if lease is not None and self._work is not None:
             self._work.when_idle(lease.release)

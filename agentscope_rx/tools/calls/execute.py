@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from reactivex import Observable
 from tenacity import RetryCallState
@@ -38,10 +38,8 @@ from agentscope_rx.reactive import (
     SourceCancelledError,
     admitted,
     catch,
-    concat,
     concat_map_type,
     defer,
-    just,
     retry,
     then,
     throw,
@@ -123,7 +121,7 @@ class PreparedCall:
     wait. The call begins once the flow of `before` has ended; an error of that is the error of the call's flow.
     """
 
-    __slots__ = ("before", "call", "executor", "limited", "limits", "plan", "result_limit", "tool")
+    __slots__ = ("before", "call", "executor", "limited", "limits", "plan", "result_limit", "thaws", "tool")
 
     def __init__(
         self,
@@ -143,6 +141,8 @@ class PreparedCall:
         self.result_limit: ResultLimit | None = result_limit
         self.limited: bool = limited
         self.before: Callable[[], Flow[None]] | None = None
+        # a tool may change its arguments; a function's schema copies what the function gets
+        self.thaws: bool = type(tool).validate is not FunctionTool.validate  # pyright: ignore[reportUnknownMemberType]
 
 
 def run_tool(
@@ -172,9 +172,9 @@ class Admission(NamedTuple):
     rates: Sequence[Limiter] = ()
     stop: Sequence[OneShotEvent] = ()
 
-    def then(self, call: ToolUseBlock, begin: Callable[[], Flow[object]]) -> Flow[object]:
-        """`ToolBegun` and the flow of `begin()`, once the call is admitted."""
-        return admitted(self.gates, lambda queued: concat(just(ToolBegun(call, queued)), defer(begin)), stop=self.stop)
+    def then(self, call: ToolUseBlock, begin: Callable[[float], Flow[object]]) -> Flow[object]:
+        """`ToolBegun` and the flow of `begin(queued)`, once the call is admitted."""
+        return admitted(self.gates, begin, stop=self.stop, begun=partial(ToolBegun, call))
 
 
 class _Nothing:
@@ -245,7 +245,7 @@ class _Running(OperatorSink):
             return
         admission = self._admission
         try:
-            self._validated = _validated(tool, call)
+            self._validated = tool.validate(thaw(call.input) if prepared.thaws else call.input)
             attempts = self._attempts if prepared.before is None else partial(self._after, prepared.before)
             if admission is None and prepared.before is None and prepared.plan.alone is not None:
                 source = self._begin()
@@ -259,7 +259,12 @@ class _Running(OperatorSink):
             self.on_error(error)
             return
         if not self.disposed:
-            attach(source, self, self._scope)
+            # `attach`, without its call
+            connect = getattr(source, "_attach", None)
+            if connect is not None:
+                connect(self, self._scope)
+            else:
+                attach(source, self, self._scope)
 
     def _passed(self) -> None:
         """The deadline of the only attempt has passed."""
@@ -274,7 +279,7 @@ class _Running(OperatorSink):
             self._deadline.cancel()
             self._deadline = None
 
-    def _after(self, before: Callable[[], Flow[None]], rates: Sequence[Limiter]) -> Flow[object]:
+    def _after(self, before: Callable[[], Flow[None]], rates: Sequence[Limiter], queued: float = 0.0) -> Flow[object]:
         """The attempts, once the flow of `before` has ended."""
 
         def failed(error: Exception) -> Flow[None]:
@@ -282,9 +287,13 @@ class _Running(OperatorSink):
 
         return defer(before).pipe(catch(failed), then(lambda: self._attempts(rates)))
 
-    def _attempts(self, rates: Sequence[Limiter]) -> Flow[object]:
+    def _attempts(self, rates: Sequence[Limiter], queued: float = 0.0) -> Flow[object]:
         """Raw values and retry notices, with the operators of the plan. Part of a subscription."""
         plan = self._prepared.plan
+        if plan.alone is not None:
+            source = self._begin()
+            self._deadline = Deadline(self._scope, plan.alone, self._passed)
+            return source
         # a single attempt begins now
         source = self._begin() if plan.policy is None else defer(self._begin)
         if plan.deadlines is not None:
@@ -309,7 +318,7 @@ class _Running(OperatorSink):
         tool, executor = prepared.tool, prepared.executor
         self._validated = None
         if arguments is None:
-            arguments = _validated(tool, self._call)
+            arguments = tool.validate(thaw(self._call.input) if prepared.thaws else self._call.input)
         if tool.takes_context:
             return emitting(self._call, self._context, lambda context: called(tool, arguments, context, executor))
         return tool.call(arguments) if executor is None else called(tool, arguments, None, executor)
@@ -338,7 +347,7 @@ class _Running(OperatorSink):
                 self._joined = None if self._joined is None else Joined(self._limit)
             elif kind is ToolBegun:
                 self.waiting = False
-            self._sink.on_next(cast("ToolEvent", value))
+            self._sink.on_next(value)  # pyright: ignore[reportArgumentType]
             return
         if value is BEAT:
             return
@@ -417,10 +426,3 @@ class _Running(OperatorSink):
         self._sink.on_next(result)
         if not self.disposed:
             self._sink.on_completed()
-
-
-def _validated(tool: Tool, call: ToolUseBlock) -> Mapping[str, object]:
-    """The arguments in the tool's types, and its own: it may change them."""
-    # a function's schema copies what the function gets
-    copies = type(tool).validate is FunctionTool.validate  # pyright: ignore[reportUnknownMemberType]
-    return tool.validate(call.input if copies else thaw(call.input))
