@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, TimeoutError
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Generic, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -145,43 +146,62 @@ async def leave(source: Flow[object], frame: FrameType) -> None:
     await block.iterator.aclose()
 
 
-class _LastValue(Generic[T]):
-    """Keeps the last value of a run and settles a future with it."""
+class _LastValue(Subscription[T]):
+    """A subscription that keeps the last value of a run and settles a future with it."""
 
     __slots__ = ("_future", "_has", "_value")
 
-    def __init__(self, future: asyncio.Future[T] | Future[T]) -> None:
-        self._future = future
+    def __init__(self, scope: Scope, future: asyncio.Future[T] | Future[T]) -> None:
+        super().__init__(scope, None, None, None)
+        self._future: asyncio.Future[T] | Future[T] | None = future
         self._has = False
 
     def on_next(self, value: T) -> None:
-        self._value = value
-        self._has = True
+        if not self.disposed:
+            self._value = value
+            self._has = True
 
     def on_error(self, error: Exception) -> None:
-        if not self._future.done():
-            self._future.set_exception(raisable(error))
-
-    def on_abort(self, error: BaseException) -> None:
-        if not self._future.done():
-            self._future.set_exception(error)
+        if self.disposed:
+            # it is reported
+            super().on_error(error)
+            return
+        future = self._future
+        self._end()
+        _fail(future, raisable(error))
 
     def on_completed(self) -> None:
-        if self._future.done():
+        if self.disposed:
             return
-        if self._has:
-            self._future.set_result(self._value)
-        else:
-            self._future.set_exception(SequenceContainsNoElementsError())
+        future = self._future
+        self._end()
+        if not self._has:
+            _fail(future, SequenceContainsNoElementsError())
+        elif future is not None and not future.done():
+            future.set_result(self._value)
+
+    def _deliver(self) -> Callable[[BaseException], object]:
+        return partial(_fail, self._future)
+
+    def _forget(self) -> None:
+        super()._forget()
+        # its error has a traceback, which may hold this subscription
+        self._future = None
+
+
+def _fail(future: asyncio.Future[T] | Future[T] | None, error: BaseException) -> None:
+    if future is not None and not future.done():
+        future.set_exception(error)
 
 
 async def last_value(source: Flow[T]) -> T:
     """The last value of one run; a cancellation disposes the run and is raised again."""
     scope = Scope.here()
     future: asyncio.Future[T] = scope.loop.create_future()
-    last = _LastValue(future)
-    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
-    subscription.start(source)
+    last = _LastValue(scope, future)
+    last.begin(source)
+    # what the flow is made of is freed with it
+    del source
     try:
         return await future
     except asyncio.CancelledError:
@@ -189,7 +209,7 @@ async def last_value(source: Flow[T]) -> T:
             report_dropped(error, "an await that was cancelled")
         raise
     finally:
-        subscription.dispose()
+        last.dispose()
         # an error's traceback holds this frame, which would make a cycle of each failed run
         del future, last
 
@@ -206,13 +226,12 @@ def run_flow(source: Flow[T]) -> T:
         source.take_over()
         raise RunInsideLoopError
     future: Future[T] = Future()
-    last = _LastValue(future)
     scope = Scope.here()
     assert scope.loop is library_loop()
-    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
+    last = _LastValue(scope, future)
     try:
         # inside the `try`, as Ctrl-C may come at once
-        subscription.start(source)
+        last.start(source)
         while True:
             try:
                 return future.result(WAKE_SECONDS)
@@ -223,7 +242,7 @@ def run_flow(source: Flow[T]) -> T:
         return future.result()
     except BaseException:
         if not future.done():
-            subscription.dispose()
+            last.dispose()
             _wait_idle(scope)
         raise
     finally:

@@ -19,7 +19,7 @@ class Deadline:
             work = work.parent
         all = work.deadlines
         if all is None:
-            all = work.deadlines = Deadlines(scope.loop)
+            all = work.deadlines = Deadlines(scope.loop, scope.context)
         self._all = all
         self._scope = scope
         self._call = call

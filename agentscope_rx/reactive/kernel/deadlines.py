@@ -37,10 +37,12 @@ class Waiting(Protocol):
 class Deadlines:
     """The deadlines of one run; for its loop's thread."""
 
-    __slots__ = ("_loop", "_timer", "clock", "rings", "waiting")
+    __slots__ = ("_context", "_loop", "_timer", "clock", "rings", "waiting")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         self._loop = loop
+        # of the run, for the timer: nothing else runs in it, only in copies of it
+        self._context = context
         self.clock: Callable[[], float] = clock_of(loop)
         self.waiting: dict[Waiting, None] = {}
         """In the order in which they were made."""
@@ -53,7 +55,7 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self.rings = when
-        self._timer = self._loop.call_at(when, self._ring, context=Context())
+        self._timer = self._loop.call_at(when, self._ring, context=self._context)
 
     def stop(self) -> None:
         """Drop the timer: the run has no work under way. Deadlines that are left keep it."""

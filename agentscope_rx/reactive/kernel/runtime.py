@@ -16,7 +16,7 @@ import atexit
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 from weakref import ref
 
 from agentscope_rx.errors import AgentScopeError
@@ -198,7 +198,7 @@ def runtime() -> Runtime:
     if found is None:
         found = Runtime()
         setattr(loop, _KEY, found)
-    return cast("Runtime", found)
+    return found  # pyright: ignore[reportReturnType, reportUnknownVariableType]
 
 
 class _LibraryLoop:

@@ -26,6 +26,8 @@ from agentscope_rx.reactive.kernel.runtime import is_library_loop, library_loop,
 TState = TypeVar("TState")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# one object for all threads: it finds the trampoline of the thread that calls it
+_TRAMPOLINE = CurrentThreadScheduler.singleton()
 
 
 class Scope(PeriodicScheduler):
@@ -139,7 +141,7 @@ class Scope(PeriodicScheduler):
 
     def schedule(self, action: abc.ScheduledAction[TState], state: TState | None = None) -> abc.DisposableBase:
         """Run now, on this thread's trampoline."""
-        return CurrentThreadScheduler.singleton().schedule(action, state)
+        return _TRAMPOLINE.schedule(action, state)
 
     def schedule_relative(
         self, duetime: typing.RelativeTime, action: abc.ScheduledAction[TState], state: TState | None = None

@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger("agentscope_rx")
 SLOW_CALLBACK_SECONDS = 0.1
+# one object for all threads: it finds the trampoline of the thread that calls it
+_TRAMPOLINE = CurrentThreadScheduler.singleton()
 
 
 class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
@@ -46,13 +48,14 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         on_completed: abc.OnCompleted | None,
         on_abort: Callable[[BaseException], object] | None = None,
     ) -> None:
-        if isinstance(on_next, abc.ObserverBase) or callable(getattr(on_next, "on_next", None)):
+        if on_next is not None and callable(getattr(on_next, "on_next", None)):
             observer = cast("abc.ObserverBase[T]", on_next)
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
-        if on_next is not None and is_library_loop(scope.loop):
-            on_next = _watched(on_next)
+        call: abc.OnNext[T] | None = on_next  # pyright: ignore[reportAssignmentType]
+        if call is not None and is_library_loop(scope.loop):
+            call = _watched(call)
         self.scope: Scope = scope
-        self._next: abc.OnNext[T] | None = on_next
+        self._next: abc.OnNext[T] | None = call
         self._error = on_error
         self._completed = on_completed
         self._abort = on_abort
@@ -63,14 +66,14 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
     def start(self, source: abc.ObservableBase[T]) -> None:
         """Attach to the source: now on the loop's thread, from another thread in a later turn of the loop."""
         if not self.scope.is_here():
-            self.scope.call_from_thread(self._attach, source)
+            self.scope.call_from_thread(self.begin, source)
         elif PENDING.waiting is not None:
             PENDING.waiting.append(lambda: self._attach_here(source))
-        elif CurrentThreadScheduler.singleton().schedule_required():
+        elif _TRAMPOLINE.schedule_required():
             self._attach_here(source)
         else:
             # beneath stock operators alone: as a stock source, begin when they hold this disposable
-            CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach_here(source))
+            _TRAMPOLINE.schedule(lambda scheduler, state: self._attach_here(source))
 
     def cut_off(self, error: Exception) -> InFlight:
         """Stop the sources, then signal the error to the subscriber; for a loop that shuts down."""
@@ -90,12 +93,16 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         if outermost:
             work.subscribing = True
         try:
-            self._attach(source)
+            self.begin(source)
         finally:
             if outermost:
                 work.subscribing = False
 
-    def _attach(self, source: abc.ObservableBase[T]) -> None:
+    def begin(self, source: abc.ObservableBase[T]) -> None:
+        """Attach to the source now, on the loop's thread: signals may come before this returns.
+
+        It is for a subscriber that hands the subscription to nobody: an `await`, an `async for`.
+        """
         if self.disposed:
             return
         runtime().watch(self)
@@ -114,7 +121,7 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
 
     def _aborted(self, error: BaseException) -> None:
         """Dispose of the run; after its clean-up the subscriber receives the exception itself."""
-        deliver = self._abort or self._out_of_loop
+        deliver = self._deliver()
         self.disposed = True
         self._forget()
         self.scope.context.copy().run(self._stop_upstream)
@@ -128,6 +135,10 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         # `finally` blocks that never end must not keep the exception back
         delivered.append(self.scope.loop.call_later(CLEAN_UP_SECONDS, deliver_once))
         self.scope.work.when_idle(deliver_once)
+
+    def _deliver(self) -> Callable[[BaseException], object]:
+        """What gives the subscriber an exception that is no `Exception`."""
+        return self._abort or self._out_of_loop
 
     def _out_of_loop(self, error: BaseException) -> None:
         """Raise it out of the loop, as callbacks have no place for it; but never stop the library's loop."""

@@ -6,6 +6,7 @@
 reactivex lets a cold source signal before `subscribe` has returned: a callback cannot use the subscription then. This
 defers a source by one turn of the loop, but only beneath a subscription that is being made at this moment. A source
 that is attached later, when another flow has ended or emitted, is attached at once: the subscription exists by then.
+So is one beneath an `await` or an `async for`: nobody gets the subscription.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from reactivex import abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import Relay, Sink, attach
-from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -38,8 +38,13 @@ class _Begun(Flow[T]):
         self._source = source
 
     def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        source = self._source
-        attach(Producer(_NextTurn, source) if scope.work.outermost().subscribing else source, sink, scope)
+        if not scope.work.outermost().subscribing:
+            attach(self._source, sink, scope)
+            return
+        link = _NextTurn(sink, scope)
+        sink.on_subscribe(link)
+        if not link.disposed:
+            link.start(self._source)
 
 
 class _NextTurn(Relay[T]):

@@ -171,12 +171,19 @@ class _Retry(OperatorSink, Generic[T]):
         self._history: list[str] | None = None
         self._waited = 0.0
         self._deadline: Deadline | None = None
-        total = ways.total
-        self._overall = None if total is None else Deadline(scope, total, self._overall_passed)
-        self._started: float = scope.loop.time() if self._overall is None else self._overall.since
+        self._overall: Deadline | None = None
+        self._started = 0.0
 
     def start(self, source: Observable[T]) -> None:
         self._source = source
+        each, total = self._ways.each, self._ways.total
+        # the earlier one first, or the timer of the run would be set twice; of equal ones the last deadline counts
+        if each is not None and (total is None or each < total):
+            self._deadline = Deadline(self._scope, each, self._attempt_passed)
+        if total is not None:
+            self._overall = Deadline(self._scope, total, self._overall_passed)
+        known = self._overall or self._deadline
+        self._started: float = self._scope.loop.time() if known is None else known.since
         self._attempt()
 
     def _attempt(self) -> None:
@@ -185,7 +192,7 @@ class _Retry(OperatorSink, Generic[T]):
             self._emitted = False
             self.on_next = self._first  # pyright: ignore[reportAttributeAccessIssue]
             each = self._ways.each
-            if each is not None:
+            if each is not None and self._deadline is None:
                 self._deadline = Deadline(self._scope, each, self._attempt_passed)
             connect = getattr(self._source, "_attach", None)
             if connect is not None:

@@ -15,12 +15,13 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from reactivex import abc
 
 from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.fuse import Immediate
 from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.operator import Producer
@@ -109,7 +110,12 @@ class _Using(OperatorSink, Generic[R, T]):
         except Exception as error:
             self.sink.on_error(error)
             return
-        acquiring = _Acquiring(cast("_Using[R, object]", self))
+        if type(resource) is Immediate:
+            # there already: no sink waits for it
+            self.acquired(resource.value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            self.begin()
+            return
+        acquiring: _Acquiring[R] = _Acquiring(self)  # pyright: ignore[reportArgumentType]
         self.on_subscribe(acquiring)
         if not acquiring.disposed:
             attach(resource, acquiring, self._scope)
@@ -138,6 +144,8 @@ class _Using(OperatorSink, Generic[R, T]):
             return
         try:
             source = self._use(self._resource)
+            # called once: what it holds is let go
+            del self._use
         except Exception as error:
             self.on_error(error)
             return
