@@ -72,22 +72,26 @@ class _Steps(OperatorSink, Generic[T]):
     def start(self, functions: tuple[Step[T], ...]) -> None:
         """Call the next function, and those after it for as long as none gives a flow that takes time."""
         self._functions = functions
-        index = self._index
+        index, count = self._index, len(functions)
         self._advancing = True
         while not self.disposed:
-            if index == len(functions):
+            if index == count:
                 self._advancing = False
-                self._functions = ()
                 self._sink.on_completed()
                 return
+            function = functions[index]
+            index += 1
+            if index == count:
+                # the last one: nothing that the functions hold is kept while its values come
+                self._functions = functions = ()
+                index = count = 0
             try:
-                given = functions[index]()
+                given = function()
             except Exception as error:
                 self._functions = ()
                 if not self.disposed:
                     self._sink.on_error(error)
                 return
-            index += 1
             if given is None:
                 continue
             if self.disposed:
