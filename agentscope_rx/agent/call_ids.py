@@ -6,11 +6,14 @@ if a call in the history has it, or a call of an overlapping run: this run's his
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from agentscope_rx.messages import Msg, ToolUseBlock
-from agentscope_rx.reactive.kernel.forking import new_rlock
+from agentscope_rx.reactive.kernel.forking import new_lock, new_rlock
+
+_MAKING = new_lock()
 
 _KNOWN = 64
 """The number of last messages whose ids are kept, to find out how the history has changed."""
@@ -22,9 +25,10 @@ class CallIds:
     __slots__ = ("_claims", "_known", "_lock", "_looked_at", "_until")
 
     def __init__(self) -> None:
-        self._lock = new_rlock()
-        self._known: set[str] = set()
-        self._looked_at: tuple[int, deque[str]] = (0, deque(maxlen=_KNOWN))
+        # made with the first call: many conversations have none
+        self._lock: threading.RLock | None = None
+        self._known: set[str] | None = None
+        self._looked_at: tuple[int, deque[str]] | None = None
         self._claims: dict[str, set[str]] = {}
         """The ids given by each run in progress, and by each ended one that another run has overlapped."""
         self._until: dict[str, set[str]] = {}
@@ -32,7 +36,7 @@ class CallIds:
 
     def claim(self, id: str, history: Sequence[Msg], run_id: str) -> bool:
         """Take the id for a call of this run, which has read this history; False if it is taken."""
-        with self._lock:
+        with self._claiming():
             if id in self.known(history):
                 return False
             for other, ids in self._claims.items():
@@ -45,7 +49,7 @@ class CallIds:
         """The run has ended. The ids that it has given stay taken until these other runs have ended, too."""
         if not self._claims:
             return
-        with self._lock:
+        with self._claiming():
             for awaited in self._until.values():
                 awaited.discard(run_id)
             if run_id in self._claims:
@@ -56,7 +60,8 @@ class CallIds:
     def known(self, history: Sequence[Msg]) -> Collection[str]:
         """The ids of all calls in this history; only messages since the last time are read."""
         count = len(history)
-        begin, last = self._looked_at
+        known = self._known
+        begin, last = self._looked_at or (0, deque[str](maxlen=_KNOWN))
         if begin > count or (begin and history[begin - 1].id != last[-1]):
             # messages were removed: go back to one that is known
             begin = min(begin, count)
@@ -66,15 +71,21 @@ class CallIds:
             begin = 0 if begin == back else begin
             while begin and last[-1] != history[begin - 1].id:
                 last.pop()
-        if not begin or len(self._known) > 2 * count + 1000:
+        if known is None or not begin or len(known) > 2 * count + 1000:
             # start again
-            begin, self._known = 0, set()
+            begin, known = 0, set[str]()
             last.clear()
         for message in history[begin:]:
             for block in message.content:
                 if type(block) is ToolUseBlock:
-                    self._known.add(block.id)
+                    known.add(block.id)
             # (it keeps the last ones)
             last.append(message.id)
-        self._looked_at = count, last
-        return self._known
+        self._looked_at, self._known = (count, last), known
+        return known
+
+    def _claiming(self) -> threading.RLock:
+        with _MAKING:
+            if self._lock is None:
+                self._lock = new_rlock()
+            return self._lock

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 from weakref import ref
 
@@ -268,7 +268,7 @@ class Conversation:
         return tuple(call for call in open_calls(history, self.names) if call.id not in known)
 
     def _others(self, besides: RunState | None) -> Sequence[RunState]:
-        if self._flags is None and self.flag.run is besides:
+        if self._flags is None and self.flag.is_held_by(besides):
             return ()
         return [run for run in self.runs if run is not besides and not run.calls.ended]
 
@@ -379,35 +379,52 @@ def _content(message: Msg) -> tuple[object, ...]:
     return message.role, message.name, message.content
 
 
+class _OfMemory(ref[Memory]):
+    """The conversation in a memory, which it holds weakly, among those of other memories."""
+
+    __slots__ = ("conversation", "key", "others")
+
+    conversation: Conversation
+    key: int
+    others: dict[int, _OfMemory]
+
+
+def _dropped(found: ref[Memory]) -> None:
+    """The memory was dropped, and its conversation with it."""
+    entry = cast("_OfMemory", found)
+    entry.others.pop(entry.key, None)
+
+
 class Conversations:
     """An agent's conversations by memory object. Each is made at its first use, and is dropped with its memory."""
+
+    __slots__ = ("_by_id", "_lock", "_name", "_parts")
 
     def __init__(self, name: str, parts: AgentParts | None = None) -> None:
         self._name = name
         self._parts = parts
         self._lock = shared_lock()
         # by identity: memories may be equal, or not hashable
-        self._by_id: dict[int, tuple[ref[Memory], Conversation]] = {}
+        self._by_id: dict[int, _OfMemory] = {}
 
     def of(self, memory: Memory) -> Conversation:
         """The conversation in this memory."""
         found = self._by_id.get(id(memory))
-        return self._new(memory) if found is None else found[1]
+        return self._new(memory) if found is None else found.conversation
 
     def _new(self, memory: Memory) -> Conversation:
         key = id(memory)
         with self._lock:
             if key not in self._by_id:
-                by_id = self._by_id
-                dropped = ref(memory, lambda _: by_id.pop(key, None))
                 conversation = Conversation(self._name)
                 if self._parts is not None and self._parts.are_in(memory):
                     conversation.registered = self._parts
-                self._by_id[key] = (dropped, conversation)
-            return self._by_id[key][1]
+                found = self._by_id[key] = _OfMemory(memory, _dropped)
+                found.conversation, found.key, found.others = conversation, key, self._by_id
+            return self._by_id[key].conversation
 
     @property
     def all(self) -> tuple[Conversation, ...]:
         """The conversations whose memory exists."""
         with self._lock:
-            return tuple(conversation for _, conversation in tuple(self._by_id.values()))
+            return tuple(found.conversation for found in tuple(self._by_id.values()))

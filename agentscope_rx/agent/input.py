@@ -55,7 +55,7 @@ class RunInput:
     def __init__(self) -> None:
         self.given: tuple[Msg, ...] = ()
         """The messages as the caller gave them."""
-        self.given_ids: frozenset[str] = NO_IDS
+        self.given_ids: tuple[str, ...] = ()
         """The ids of the caller's messages; empty if the run resumes one that was cut off."""
         self.messages: tuple[Msg, ...] = ()
         """The messages as they are remembered, after hooks."""
@@ -244,6 +244,13 @@ def check_kind(name: str, given: object, kind: type, *, needed: bool = False) ->
     """`ConfigurationError` for an argument of the wrong class; None is one only if `needed`."""
     if (needed or given is not None) and not isinstance(given, kind):
         raise ConfigurationError(_wrong_class(name, given, kind))
+
+
+def check_kinds(*arguments: tuple[str, object, type]) -> None:
+    """`check_kind` for several arguments, by name, value and class: nearly always none of them is given."""
+    for name, given, kind in arguments:
+        if given is not None:
+            check_kind(name, given, kind)
 
 
 def check_input(name: str, given: object, kind: type) -> None:

@@ -73,12 +73,14 @@ def bound(agent: AgentCore, run: Run) -> Flow[Event]:
 
 def with_lease(agent: AgentCore, run: Run, following: Callable[[], Flow[T]]) -> Flow[T]:
     """`following()`, once the run has the lease, if its conversation is bound with one; signals as `leased`."""
+    place = agent.place
+    if place is None and run.conversation.binding is None:
+        return following()
 
     def begin() -> Flow[T]:
         lease = lease_of(run)
         return following() if lease is None else leased(agent, run, lease, following)
 
-    place = agent.place
     if place is None or place.lease is None or run.conversation.binding is not None:
         return begin()
     # the lease is that of the conversation: it is known now, and loaded again if another process saves it meanwhile

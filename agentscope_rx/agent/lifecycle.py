@@ -14,12 +14,13 @@ from functools import partial
 from typing import TypeVar, cast
 
 from agentscope_rx.agent.background.feed import beside
+from agentscope_rx.agent.beginning import Beginning
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.deadline import in_time, until
 from agentscope_rx.agent.durable.durability import Durability
-from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
+from agentscope_rx.agent.durable.resume import take_unfinished
 from agentscope_rx.agent.hearing import tell
-from agentscope_rx.agent.input import ParsedInput, check_input_messages, named_as_called
+from agentscope_rx.agent.input import ParsedInput
 from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease_of, with_lease
 from agentscope_rx.agent.notices import noticed
 from agentscope_rx.agent.ports import AgentCore
@@ -27,16 +28,13 @@ from agentscope_rx.agent.repair import repair, report_errors
 from agentscope_rx.agent.run import NOTHING, Done, Run
 from agentscope_rx.agent.run_history import run_history
 from agentscope_rx.agent.running_flag import RunningFlag
-from agentscope_rx.agent.snapshot import Snapshot
-from agentscope_rx.agent.sub_agent.pending import without_results
-from agentscope_rx.agent.system_prompt import system_message
-from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError
-from agentscope_rx.events import ContextEvent, ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
+from agentscope_rx.errors import AgentShuttingDownError
+from agentscope_rx.events import ContextEvent, ErrorEvent, Event, MemoryEvent, PostCallEvent
 from agentscope_rx.hooks import CallRequest
 from agentscope_rx.hooks.notices import NoticeRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.memory import Memory
-from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import Msg, ToolResultKind
 from agentscope_rx.reactive import (
     Flow,
     Outcome,
@@ -51,10 +49,12 @@ from agentscope_rx.reactive import (
     onward,
     recurse,
     shield,
+    steps,
     then,
     throw,
     using,
 )
+from agentscope_rx.reactive.kernel.fuse import Immediate
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.sources.blocking import abandoned_in
 
@@ -93,28 +93,76 @@ class _Life:
         if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
             run.inbox.close()
             return next_turn(throw(AgentShuttingDownError(agent.name)))
-        run.conversation.add_flag(self._flag)
-        entered = cast("Flow[Run]", self._flag.acquire(run, run.when_busy, agent.queue_limit))
+        flag = self._flag
+        run.conversation.add_flag(flag)
+        if flag.take(run):
+            return Immediate(run)
+        entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))
         deadline = None if run.limits is None else run.limits.deadline
         return entered if deadline is None else entered.pipe(until(run, deadline, deadline))
 
     def use(self, run: Run) -> Flow[Event]:
-        return next_turn(Flow(self._enter))
+        entering: Flow[Event] = Flow(self._enter)
+        return next_turn(entering) if run.scope.work.outermost().subscribing else entering
 
     def _enter(self, sink: Sink[Event], scope: Scope) -> None:
         # the scope is that of `using`, and of nothing else
         abandoned_in(scope, self._run.left_behind)
-        attach(defer(self._begin), sink, scope)
-
-    def _begin(self) -> Flow[Event]:
-        return with_lease(self._agent, self._run, self._held)
+        try:
+            events = with_lease(self._agent, self._run, self._held)
+        except Exception as error:
+            failed: Flow[Event] = throw(error)
+            events = failed
+        attach(events, sink, scope)
 
     def _held(self) -> Flow[Event]:
         self._begun = True
         return _after_repair(self._agent, self._run.conversation, self._flag, self._events)
 
+    # --- the events -----------------------------------------------------------------------------------------------
+
     def _events(self) -> Flow[Event]:
-        return _events(self._agent, self._run, self._given)
+        agent, run, given = self._agent, self._run, self._given
+        _go_on(agent, run, given)
+        make = self._stages if agent.place is None else self._bound_stages
+        around = run.hooks.around_call
+        events = make() if around is None else _around_call(around, run, given, make)
+        # an error is held back until the work that it has cut off has ended (tools' clean-up, writes to memory): only
+        # then is it known which calls are open
+        return catch(self._failed, settled=True)(guarded(run, in_time(run, events)))
+
+    def _bound_stages(self) -> Flow[Event]:
+        """The stages, once the conversation is bound to the session of the agent."""
+        return concat(bound(self._agent, self._run), defer(self._when_bound))
+
+    def _when_bound(self) -> Flow[Event]:
+        # it may have been loaded only now
+        run = self._run
+        before = run.resumed
+        _go_on(self._agent, run, self._given)
+        events = self._stages()
+        # the deadline of a run that goes on counts what the lost one has taken
+        return events if run.resumed is before else in_time(run, events)
+
+    def _stages(self) -> Flow[Event]:
+        """From PreCall to the last event."""
+        begin = Beginning(self._agent, self._run, self._given)
+        return steps(begin.pre_call, begin.admit, begin.remember, self._rounds)
+
+    def _rounds(self) -> Flow[Event]:
+        """The stages of the agent, and what follows the last one."""
+        agent, run = self._agent, self._run
+        stages: Flow[Event] = recurse(partial(agent.route, run), done=Done, last=self._done)  # pyright: ignore[reportAssignmentType, reportArgumentType]
+        jobs = run.conversation.jobs
+        return stages if jobs is None else beside(jobs, run, stages)
+
+    def _done(self, done: Done) -> Flow[Event]:
+        return _end(self._agent, self._run, done)
+
+    def _failed(self, error: Exception) -> Flow[Event]:
+        return _fail(self._agent, self._run, error)
+
+    # --- the release ----------------------------------------------------------------------------------------------
 
     def release(self, run: Run, ending: Outcome) -> Flow[object] | None:
         if not self._begun:
@@ -228,38 +276,6 @@ def _after_repair(
 # --- the events ---------------------------------------------------------------------------------------------------
 
 
-def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
-    _go_on(agent, run, given)
-    make = partial(_stages if agent.place is None else _bound_stages, agent, run, given)
-    around = run.hooks.around_call
-    events = make() if around is None else _around_call(around, run, given, make)
-    # an error is held back until the work that it has cut off has ended (tools' clean-up, writes to memory): only then
-    # is it known which calls are open
-    return guarded(run, in_time(run, events)).pipe(catch(partial(_fail, agent, run), settled=True))
-
-
-def _bound_stages(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
-    """The same, once the conversation is bound to the session of the agent."""
-
-    def go_on() -> Flow[Event]:
-        # it may have been loaded only now
-        before = run.resumed
-        _go_on(agent, run, given)
-        events = _stages(agent, run, given)
-        # the deadline of a run that goes on counts what the lost one has taken
-        return events if run.resumed is before else in_time(run, events)
-
-    return concat(bound(agent, run), defer(go_on))
-
-
-def _stages(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
-    """From PreCall to the last event."""
-    stages = cast("Flow[Event]", recurse(partial(agent.route, run), done=Done, last=partial(_end, agent, run)))
-    if run.conversation.jobs is not None:
-        stages = beside(run.conversation.jobs, run, stages)
-    return concat(defer(partial(_pre_call, agent, run, given)), stages)
-
-
 def _go_on(agent: AgentCore, run: Run, given: ParsedInput) -> None:
     """Make the run the one that goes on with an unfinished one, and one that survives, as the conversation says."""
     conversation = run.conversation
@@ -277,119 +293,6 @@ def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Call
     request = CallRequest(source=run.source, input=given.messages, answers=given.answers)
     over = around.over(cast("Flow[object]", defer(begin)), request, lambda: run.calls.admitted)
     return cast("Flow[Event]", over)
-
-
-# --- the beginning ------------------------------------------------------------------------------------------------
-
-
-def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
-    def with_history(system: Msg | None) -> Flow[Event]:
-        return onward(run.history(), partial(fire, system, run.conversation.snapshot(run)))
-
-    def fire(system: Msg | None, before: Snapshot, history: Sequence[Msg]) -> Flow[Event]:
-        event = _pre_call_event(run, given, system, history)
-        if PreCallEvent in run.hooks.seen:
-            return run.hooks.fire_then(event, admit)
-        return defer(partial(_admit, agent, run, given, event, history, before))
-
-    def admit(event: PreCallEvent) -> Flow[Event]:
-        # overlapping runs may have settled calls since the hooks saw the event: read again
-        before = run.conversation.snapshot(run)
-        return run.history().pipe(concat_map(lambda history: _admit(agent, run, given, event, history, before)))
-
-    return onward(system_message(agent.sys_prompt, run), with_history)
-
-
-def _pre_call_event(run: Run, given: ParsedInput, system: Msg | None, history: Sequence[Msg]) -> PreCallEvent:
-    conversation = run.conversation
-    # a run that a shutdown has cut off is resumed by the same input, or by none
-    messages = given_messages = () if conversation.resumed(given.messages) else given.messages
-    if conversation.hearing is not None:
-        messages = conversation.hearing.unheard(messages, history)
-    pending = conversation.pending_in(history, run)
-    named = named_as_called(messages, conversation.leaves(pending)) if pending else messages
-    run.input.given = messages or conversation.cut_off or remembered_input(run, history)
-    run.input.given_ids = frozenset([message.id for message in given_messages])
-    return PreCallEvent(
-        source=run.source,
-        input=named,
-        answers=given.answers,
-        system_message=system,
-        history=history,
-        pending=pending,
-        resumes=None if run.resumed is None else resumed_run(run.resumed),
-    )
-
-
-def _admit(
-    agent: AgentCore, run: Run, given: ParsedInput, event: PreCallEvent, history: Sequence[Msg], before: Snapshot
-) -> Flow[Event]:
-    """Take the input and the calls that it settles; a refused input raises, and is neither shown nor remembered."""
-    if event.input is not given.messages:
-        check_input_messages(event.input)
-    run.system_message = event.system_message
-    run.input.messages = event.input
-    conversation = run.conversation
-    with conversation.lock:
-        if given.empty and not event.input and (pending := conversation.pending_in(history, run)):
-            raise InvalidInputError(
-                f"An empty list answers none of the pending calls {[call.id for call in pending]}. To run them, "
-                "give no input at all: call()."
-            )
-        lost = conversation.lost_in(history, before)
-        _request_pending_output(agent, run, event, history)
-        if run.resumed is not None:
-            restore(run, run.resumed, history)
-        settled = agent.admit(run, event, history)
-        conversation.admit(run, before)
-        conversation.cut_off = None
-        if run.resumed is None:
-            conversation.unfinished = None
-    shown = _shown(run, event, lost)
-    run.input.unwritten = run.input.messages
-    if conversation.hearing is not None:
-        conversation.hearing.note(run.input.messages)
-    if run.hooks.around_call is not None:
-        # an operator may hold it back until the run has failed
-        run.unemitted.append(shown)
-    remembered = defer(partial(run.remember_then, run.input.messages, None, _nothing, foreign=True))
-    if not lost and settled is NOTHING:
-        return concat(just(shown), remembered)
-    return concat(just(shown), run.close_lost(lost), settled, remembered)
-
-
-def _request_pending_output(agent: AgentCore, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> None:
-    """Request the output that an earlier run has left unanswered, unless the call requests one itself."""
-    conversation = run.conversation
-    left = conversation.output
-    if run.resumed is not None:
-        left = requested_by(run.resumed)
-    if left is None or (run.request is not None and run.request.output is not None):
-        return
-    answered = event.answers or any(message.tool_results for message in event.input)
-    if run.input.given_ids and not answered:
-        # new messages are a new question
-        return
-    pending = [call.id for call in conversation.pending_in(history, run)]
-    if run.resumed is not None or left.goes_on(pending, cut_off=conversation.cut_off is not None):
-        run.request = agent.requested(left.output)
-        if run.request is not None:
-            agent.ask(run, run.request)
-
-
-def _shown(run: Run, event: PreCallEvent, lost: tuple[ToolUseBlock, ...]) -> PreCallEvent:
-    """The event with the fields that are known only after its hooks."""
-    if run.input.handed_down:
-        run.input.messages = without_results(event.input, run.input.handed_down)
-    if run.input.passes_by:
-        event = event.replace(passes_by=True, pending=tuple(run.calls.open.values()))
-    if run.input.messages is not event.input:
-        event = event.replace(input=run.input.messages)
-    return event.replace(lost=lost) if lost else event
-
-
-def _nothing() -> Flow[Event]:
-    return NOTHING
 
 
 # --- the end ------------------------------------------------------------------------------------------------------
@@ -467,7 +370,7 @@ def _checkpoint(agent: AgentCore, run: Run) -> Flow[Event]:
         # begun only now: the repaired conversation is saved
         closing(run)
         checkpoint = agent.checkpoint(run)
-        return NOTHING if checkpoint is None else checkpoint.pipe(then(_nothing))
+        return NOTHING if checkpoint is None else checkpoint.pipe(then(lambda: NOTHING))
 
     # a save that has just failed is not tried again; without the lease it would be another's conversation
     lease = lease_of(run)

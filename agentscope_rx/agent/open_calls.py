@@ -19,14 +19,14 @@ NOT_BEGUN = "The run ended before this call had begun; it had no effect."
 class OpenCalls:
     """The open calls of one run, in call order."""
 
-    __slots__ = ("admitted", "begun", "ended", "in_background", "in_flight", "left", "open", "pending", "waiting")
+    __slots__ = ("_begun", "admitted", "ended", "in_background", "in_flight", "left", "open", "pending", "waiting")
 
     def __init__(self) -> None:
         self.open: dict[str, ToolUseBlock] = {}
         """By id: the calls in memory that have no result there."""
-        self.begun: set[str] = set()
-        """The ids of the open calls that have begun, in this run or possibly in an earlier one."""
-        self.in_background: set[str] = set()
+        # made with the first call
+        self._begun: set[str] | None = None
+        self.in_background: frozenset[str] = frozenset()
         """The ids of the calls that go on in the background: they have their handle, and no interruption ends them."""
         self.waiting: dict[str, ToolUseBlock] = {}
         """The calls of this round that have not begun."""
@@ -41,6 +41,13 @@ class OpenCalls:
         self.ended: bool = False
         """True once the conversation has recorded the end of the run."""
 
+    @property
+    def begun(self) -> set[str]:
+        """The ids of the open calls that have begun, in this run or possibly in an earlier one."""
+        if self._begun is None:
+            self._begun = set()
+        return self._begun
+
     def take_over(self, calls: Iterable[ToolUseBlock]) -> None:
         """Make these calls of an earlier run this run's own. They may have begun there."""
         self.open = {call.id: call for call in calls}
@@ -48,7 +55,10 @@ class OpenCalls:
 
     def start(self, call: ToolUseBlock) -> None:
         """The call begins to run."""
-        self.begun.add(call.id)
+        if self._begun is None:
+            self._begun = {call.id}
+        else:
+            self._begun.add(call.id)
         self.in_flight[call.id] = call
         self.waiting.pop(call.id, None)
 
@@ -77,7 +87,8 @@ class OpenCalls:
             for block in message.content:
                 if type(block) is ToolResultBlock:
                     self.open.pop(block.id, None)
-                    self.begun.discard(block.id)
+                    if self._begun is not None:
+                        self._begun.discard(block.id)
                     if settled is not None:
                         settled(block.id)
 

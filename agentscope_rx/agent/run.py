@@ -200,7 +200,7 @@ class Run:
         """The number of writes to memory that the run has begun."""
         self.seq: int = 0
         self.clock: Callable[[], float] = clock_of(scope.loop)
-        self.started: float = scope.loop.time()
+        self.started: float = self.clock()
         self.last_event: float = self.started
         self.timers: tuple[TimerHandle, ...] = ()
         self.round: tuple[object, Stage] | None = None

@@ -63,6 +63,10 @@ class RunningFlag:
         run = self._run
         return None if run is None or _is_lost(run) else run
 
+    def is_held_by(self, run: RunState | None) -> bool:
+        """True if this run holds the flag; for None, if no run does."""
+        return self._run is run
+
     @property
     def interruptible(self) -> tuple[RunState, ...]:
         """The runs that can be interrupted: the one that is running, and those that wait to enter."""
@@ -81,6 +85,8 @@ class RunningFlag:
 
     def take_lost(self) -> tuple[RunState, ...]:
         """The lost runs whose memory is not repaired yet; each is given once."""
+        if not self._lost and (self._run is None or not _is_lost(self._run)):
+            return ()
         with self._lock:
             self._drop_lost()
             lost, self._lost = self._lost, ()
@@ -103,7 +109,7 @@ class RunningFlag:
         return Flow(partial(self._enter, run, when_busy, limit))
 
     def _enter(self, run: RunState, when_busy: WhenBusy, limit: int, sink: Sink[RunState], scope: Scope) -> None:
-        if isinstance(sink, OperatorSink) and not sink.disposed and self._take(run):
+        if isinstance(sink, OperatorSink) and not sink.disposed and self.take(run):
             sink.on_next(run)
             if not sink.disposed:
                 sink.on_completed()
@@ -140,8 +146,8 @@ class RunningFlag:
         for other in replaced:
             other.interruption.request(None, InterruptSource.SYSTEM)
 
-    def _take(self, run: RunState) -> bool:
-        """Give the run the flag if it is free, and nothing waits for it."""
+    def take(self, run: RunState) -> bool:
+        """Give the run the flag if it is free, and nothing waits for it; `release` it, too."""
         with self._lock:
             if self._run is not None or self._waiting:
                 return False

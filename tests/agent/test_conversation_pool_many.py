@@ -202,8 +202,8 @@ def test_a_call_costs_little_more_than_one_without_a_pool():
             for _ in range(rounds):
                 await pool.call("ann", "1", "hi")
 
-    # 1.21 when this was written
-    assert python_calls(pooled) < 1.35 * python_calls(plain)
+    # what the pool adds; a number, as a ratio would grow with each thing that makes a plain call cheaper
+    assert python_calls(pooled) - python_calls(plain) < 310
 
 
 def test_memory_does_not_grow_with_the_number_of_users():

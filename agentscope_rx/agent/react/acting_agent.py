@@ -244,12 +244,14 @@ class ActingAgent(Agent):
         run = super().new_run(memory, scope, context, limits)
         if self.context_store is not None:
             run.context_store = view_of(self.context_store)
-        if self._background is not None or self.toolkit.runs_background:
+        toolkit = self.toolkit
+        if self._background is not None or toolkit.runs_background:
             run.conversation.jobs = jobs_of(self, run, self._background)
-        if self.toolkit.groups or self.toolkit.context_store is not None:
+        groups = toolkit.groups
+        if groups or toolkit.context_store is not None:
             # each conversation has its own active groups, and each run the context store of its beginning
-            run.toolkit = self.toolkit.overlay()
-        if self.toolkit.groups:
+            run.toolkit = toolkit.overlay()
+        if groups:
             self.restored(run)
         if context is not None and context.tool_arguments:
             # a sub-agent gets the arguments of its parent, which may name tools of the parent

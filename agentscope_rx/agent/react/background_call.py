@@ -67,7 +67,7 @@ def background_call(
     def promote(job: Job) -> Iterable[ToolEvent] | None:
         if again is None and not jobs.has_room:
             return None
-        run.calls.in_background.add(call.id)
+        run.calls.in_background |= {call.id}
         children = run.conversation.children
         if children is not None:
             children.hold(call.id)
