@@ -26,7 +26,7 @@ from agentscope_rx.agent.background.jobs import Jobs
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, RunHandle
 from agentscope_rx.agent.inbox import When
-from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_name
+from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_kinds, check_name
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.observe import observe_messages, parse_call
@@ -96,9 +96,9 @@ class Agent(ClassHooks, SavingAgent):
         check_name(name)
         check_kind("memory", memory, Memory, needed=True)
         check_system_prompt(sys_prompt)
-        check_kind("tracer", tracer, Tracer)
-        check_kind("limits", limits, UsageLimits)
-        check_kind("shutdown", shutdown, GracefulShutdown)
+        check_kinds(
+            ("tracer", tracer, Tracer), ("limits", limits, UsageLimits), ("shutdown", shutdown, GracefulShutdown)
+        )
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
@@ -255,9 +255,12 @@ class Agent(ClassHooks, SavingAgent):
     ) -> RunStart[T]:
         """Check the arguments now. Each subscription begins a run, and gets `out` of its events."""
         given = parse_call(msgs, self.name)
-        check_input("context", context, RuntimeContext)
-        check_input("memory", memory, Memory)
-        check_input("limits", limits, UsageLimits)
+        if context is not None:
+            check_input("context", context, RuntimeContext)
+        if memory is not None:
+            check_input("memory", memory, Memory)
+        if limits is not None:
+            check_input("limits", limits, UsageLimits)
         request = self.requested(output)
         busy = self.when_busy if when_busy is None else check_when_busy(when_busy, self.check_running)
         return RunStart(self, given, out, self.memory if memory is None else memory, context, limits, request, busy)

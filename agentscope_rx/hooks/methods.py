@@ -207,7 +207,7 @@ def _checked(owner: type) -> _Found:
     if isinstance(known, _Checked) and len(known.attributes) == len(classes):
         for cls, before in zip(classes, known.attributes, strict=True):
             # by identity, for nearly all of the values
-            if cast("object", vars(cls)) != before:
+            if vars(cls) != before:  # pyright: ignore[reportUnnecessaryComparison]
                 break
         else:
             return known.hooks

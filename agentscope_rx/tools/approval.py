@@ -59,7 +59,9 @@ class ToolPolicy:
 
 def check_policy(policy: ApprovalPolicy | None) -> ApprovalPolicy | None:
     """The policy; `ConfigurationError` if it is not callable, or cannot answer at once."""
-    if policy is not None and not callable(policy):
+    if policy is None:
+        return None
+    if not callable(policy):
         own: object = getattr(policy, "policy", None)
         hint = " Give its `policy`: approval=rules.policy." if isinstance(own, ToolPolicy) else ""
         raise ConfigurationError(

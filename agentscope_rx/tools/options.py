@@ -143,8 +143,7 @@ class RegisteredTool(WrapperTool):
 def made(source: object, options: RegisterOptions) -> Tool:
     """The source as a tool with these options; `ConfigurationError` for an option of the wrong type."""
     if not options:
-        tool = as_tool(source)
-        return tool if tool.background is None or not tool.background.asked else RegisteredTool(tool, options)
+        return _as_it_is(as_tool(source), options)
     check_keywords("register", options, RegisterOptions)
     mode = options.get("preset_mode", "fixed")
     check_choice("preset_mode", mode, PresetMode)
@@ -156,6 +155,11 @@ def made(source: object, options: RegisterOptions) -> Tool:
     own = mode == "fixed" and all(value is None for name, value in options.items() if name != "preset_mode")
     asked = tool.background is not None and tool.background.asked
     return tool if own and not asked else RegisteredTool(tool, options)
+
+
+def _as_it_is(tool: Tool, options: RegisterOptions) -> Tool:
+    """The tool without options; it is wrapped only for the argument by which a model sends it to the background."""
+    return tool if tool.background is None or not tool.background.asked else RegisteredTool(tool, options)
 
 
 _TYPES: Mapping[str, tuple[Any, str]] = {
@@ -173,7 +177,7 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
 def made_all(source: object, options: RegisterAllOptions) -> list[Tool]:
     """The tools of a source with these options; every name that the options mention must be there."""
     if not options:
-        return [made(each, {}) for each in tools_of(source)]
+        return [_as_it_is(each, {}) for each in tools_of(source)]
     check_keywords("register_all", options, RegisterAllOptions)
     common = cast("CommonOptions", {name: value for name, value in options.items() if name not in _OF_SEVERAL})
     presets, prefix = options.get("presets") or {}, options.get("prefix", "")

@@ -96,6 +96,16 @@ class Registry:
         beneath = () if self.beneath is None else self.beneath.names
         return tuple(dict.fromkeys((*beneath, *self.entries)))
 
+    def __len__(self) -> int:
+        return len(self.entries) if self.beneath is None else len(self.names)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """All tools in the order of their names."""
+        if self.beneath is None:
+            return [entry.tool for entry in self.entries.values()]
+        return [entry.tool for name in self.names if (entry := self.find(name)) is not None]
+
     @property
     def own_names(self) -> tuple[str, ...]:
         """The names of this layer."""
@@ -116,13 +126,18 @@ class Registry:
 
     def available(self) -> Iterator[ToolEntry]:
         """The entries of the tools that are in no group or in an active one."""
+        if self.beneath is None and not self.groups.members:
+            yield from tuple(self.entries.values())
+            return
         for name in self.names:
             if self.groups.available(name) and (entry := self.find(name)) is not None:
                 yield entry
 
     def add(self, tools: Sequence[Tool], group: Group, on_conflict: Conflict) -> tuple[Tool, ...]:
         """Add all of the tools or none; returns them as they are registered."""
-        check_choice("on_conflict", on_conflict, Conflict)
+        if on_conflict != "error":
+            check_choice("on_conflict", on_conflict, Conflict)
+        background = self.background
         entries: dict[str, ToolEntry] = {}
         members: dict[str, tuple[str, ...]] = {}
         added: list[Tool] = []
@@ -135,12 +150,13 @@ class Registry:
             check_alone(tool.name, tool.exclusive, tool.background)
             if entry is None or on_conflict != "skip":
                 entry = entries[tool.name] = ToolEntry(tool)
-                members[tool.name] = self.groups.named(group)
+                members[tool.name] = () if group is None else self.groups.named(group)
+                background = background or entry.tool.background not in _STAYS
             added.append(entry.tool)
         # an overlay does not change the members beneath; groups come first: a tool is never seen without its own
         self.groups.assign(members, separately=self.beneath is not None)
         self.entries.update(entries)
-        self.background |= any(entry.tool.background not in _STAYS for entry in entries.values())
+        self.background = background
         self._changes += len(entries)
         return tuple(added)
 

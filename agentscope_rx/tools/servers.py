@@ -73,7 +73,7 @@ class ToolServers:
     __slots__ = ("_registrations",)
 
     def __init__(self, registrations: Sequence[Registration] = ()) -> None:
-        self._registrations = list(registrations)
+        self._registrations = tuple(registrations)
 
     def copy(self, toolkit: ToolTarget) -> ToolServers:
         """The same servers for a copy of the toolkit."""
@@ -86,7 +86,7 @@ class ToolServers:
 
     def add(self, registration: Registration) -> None:
         """Keep a server's registration."""
-        self._registrations.append(registration)
+        self._registrations = (*self._registrations, registration)
 
     def register(
         self, toolkit: ToolTarget, server: McpServer | McpClient, options: McpOptions
@@ -126,7 +126,7 @@ class ToolServers:
                 )
             for each in removed:
                 each.end()
-                self._registrations.remove(each)
+                self._registrations = tuple(other for other in self._registrations if other is not each)
             return _closed(removed)
 
         return defer(begin)

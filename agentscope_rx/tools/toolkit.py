@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
@@ -321,10 +321,10 @@ class Toolkit:
         return isinstance(name, str) and self._registry.find(name) is not None
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self._registry)
 
     def __iter__(self) -> Iterator[Tool]:
-        return iter([cast("Tool", self.get(name)) for name in self.names])
+        return iter(self._registry.tools)
 
     def __repr__(self) -> str:
         return f"<Toolkit {', '.join(self.names) or 'without tools'}>"

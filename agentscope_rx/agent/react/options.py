@@ -39,8 +39,7 @@ def check_options(agent: Options, enable_meta_tool: object) -> None:
     check_call_options(agent)
     if agent.finish not in ("text", "tool"):
         raise ConfigurationError(f"finish must be 'text' or 'tool', not {agent.finish!r}.")
-    switches = {"repeat_tool_choice": agent.repeat_tool_choice, "enable_meta_tool": enable_meta_tool}
-    for name, switch in switches.items():
+    for name, switch in (("repeat_tool_choice", agent.repeat_tool_choice), ("enable_meta_tool", enable_meta_tool)):
         if not isinstance(switch, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"{name} must be True or False, not {switch!r:.60}.")
 

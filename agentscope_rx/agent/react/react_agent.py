@@ -17,7 +17,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from agentscope_rx.agent.input import check_kind
+from agentscope_rx.agent.input import check_kind, check_kinds
 from agentscope_rx.agent.knowledge_option import with_knowledge
 from agentscope_rx.agent.lifecycle import in_its_turn
 from agentscope_rx.agent.limits import UsageLimits
@@ -187,9 +187,11 @@ class ReActAgent(ActingAgent):
         self.in_doubt: InDoubt = in_doubt
         self.interrupt_grace: float = interrupt_grace
         self.repeat_tool_choice = repeat_tool_choice
-        check_kind("generate_options", generate_options, GenerateOptions)
-        check_kind("model_execution_config", model_execution_config, ExecutionConfig)
-        check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
+        check_kinds(
+            ("generate_options", generate_options, GenerateOptions),
+            ("model_execution_config", model_execution_config, ExecutionConfig),
+            ("tool_execution_config", tool_execution_config, ExecutionConfig),
+        )
         check_options(self, enable_meta_tool)
         self.toolkit: Toolkit = toolkit_of(tools, toolkit)
         self._hook_tools: dict[int, list[Tool]] = {}
@@ -287,6 +289,8 @@ class ReActAgent(ActingAgent):
         return concat(closing, just(tail(lambda: follow(run))))
 
     def requested(self, output: object) -> OutputRequest | None:
+        if output is None and self.finish != "tool":
+            return None
         request = request_of(output_of(output), self.model, finish=self.finish == "tool")
         if request is not None and request.tool is not None and request.name in self.toolkit:
             raise ConfigurationError(
