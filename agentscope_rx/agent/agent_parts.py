@@ -12,7 +12,7 @@ that nothing of one conversation stays in another.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 from weakref import ref
@@ -96,16 +96,22 @@ class AgentParts:
 
         The agent itself, which may not be made yet, is left out.
         """
+        parts = self.all(added)
+        if not parts:
+            return
         agent = cast("object", self._owner())
-        for name, part in self.all(added).items():
+        for name, part in parts.items():
             if name not in self._first and part is not agent:
                 self._note(name, part)
 
     def all(self, added: Sequence[Hook] = ()) -> dict[str, StatePart]:
         """The parts by name; `ConfigurationError` if two have the same."""
         parts: dict[str, StatePart] = dict(self._registered)
+        found = self._found(added)
+        if not found:
+            return parts
         known = {id(part) for part in parts.values()}
-        for name, part in self._found(added):
+        for name, part in found:
             if id(part) in known:
                 continue
             known.add(id(part))
@@ -117,23 +123,25 @@ class AgentParts:
             parts[name] = part
         return parts
 
-    def _found(self, added: Sequence[Hook]) -> Iterator[tuple[str, StatePart]]:
+    def _found(self, added: Sequence[Hook]) -> list[tuple[str, StatePart]]:
         owner = self._owner()
+        found: list[tuple[str, StatePart]] = []
         if owner is None:
-            return
+            return found
         if (part := as_part(owner)) is not None:
-            yield _name_of(part, "agent"), part
+            found.append((_name_of(part, "agent"), part))
         for hook in (*owner.hooks.all, *added):
             if (part := as_part(hook)) is not None:
-                yield _name_of(part, f"hook:{hook.name}"), part
+                found.append((_name_of(part, f"hook:{hook.name}"), part))
         for tool in owner.own_tools:
             inner = innermost(tool)
             if (part := as_part(inner)) is not None:
-                yield _name_of(part, f"tool:{inner.name}"), part
+                found.append((_name_of(part, f"tool:{inner.name}"), part))
             # an object with @tool methods
             bound: object = getattr(getattr(inner, "__wrapped__", None), "__self__", None)
-            if (part := as_part(bound)) is not None:
-                yield _name_of(part, f"tool:{type(bound).__name__}"), part
+            if bound is not None and (part := as_part(bound)) is not None:
+                found.append((_name_of(part, f"tool:{type(bound).__name__}"), part))
+        return found
 
     @property
     def _name(self) -> str:

@@ -45,6 +45,11 @@ class CallIds:
             self._claims.setdefault(run_id, set()).add(id)
             return True
 
+    @property
+    def claimed(self) -> bool:
+        """True if ids were given that may have to be released."""
+        return bool(self._claims)
+
     def release(self, run_id: str, others: Iterable[str]) -> None:
         """The run has ended. The ids that it has given stay taken until these other runs have ended, too."""
         if not self._claims:

@@ -344,7 +344,7 @@ class Conversation:
                 self._approvals.keep(self.pending)
             if self.children is not None:
                 self.children.keep(self.unsettled or ())
-        if self._call_ids is not None:
+        if self._call_ids is not None and self._call_ids.claimed:
             self._call_ids.release(run.id, (other.id for other in self._others(run)))
 
     # --- the saved copy -------------------------------------------------------------------------------------------

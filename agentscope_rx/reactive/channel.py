@@ -188,7 +188,7 @@ class Channel(Generic[T]):
         if self._bytes is not None:
             on_next = self._next_sized
         self._subscription = Subscription(self.scope, on_next, self._fail, self._complete, self._abort)
-        self._subscription.start(source)
+        self._subscription.begin(source)
 
     async def pull(self) -> T:
         """The next item; `StopAsyncIteration` at the end, or the source's error. Cancelling it loses no item."""

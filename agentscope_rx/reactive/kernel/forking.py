@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 from typing import Protocol, TypeVar, cast
-from weakref import KeyedRef, ref
+from weakref import ref
 
 from reactivex.scheduler import ImmediateScheduler, TimeoutScheduler
 
@@ -28,13 +28,21 @@ class Forked(Protocol):
         ...
 
 
+class _ForkedRef(ref[Forked]):
+    """A weak reference to such an object, with its id: `weakref.KeyedRef`, which costs two calls in Python."""
+
+    __slots__ = ("key",)
+
+    key: int
+
+
 class _Lock(Protocol):
     def _at_fork_reinit(self) -> None: ...
 
 
 _locks: set[ref[object]] = set()
 # by id: an object may be equal to another, or not hashable
-_objects: dict[int, KeyedRef[int, Forked]] = {}
+_objects: dict[int, _ForkedRef] = {}
 _inherited: list[object] = []
 
 
@@ -69,11 +77,12 @@ def shared_lock() -> threading.RLock:
 def call_after_fork(forked: Forked) -> None:
     """Call `forked.after_fork()` in forked children; held weakly."""
     key = id(forked)
-    _objects[key] = KeyedRef(forked, _finalized, key)
+    found = _objects[key] = _ForkedRef(forked, _finalized)
+    found.key = key
 
 
 def _finalized(forked: ref[Forked]) -> None:
-    key = cast("KeyedRef[int, Forked]", forked).key
+    key = cast("_ForkedRef", forked).key
     if _objects.get(key) is forked:
         del _objects[key]
 
