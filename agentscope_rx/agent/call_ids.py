@@ -36,7 +36,7 @@ class CallIds:
 
     def claim(self, id: str, history: Sequence[Msg], run_id: str) -> bool:
         """Take the id for a call of this run, which has read this history; False if it is taken."""
-        with self._claiming():
+        with self._lock or self._claiming():
             if id in self.known(history):
                 return False
             for other, ids in self._claims.items():
@@ -54,7 +54,7 @@ class CallIds:
         """The run has ended. The ids that it has given stay taken until these other runs have ended, too."""
         if not self._claims:
             return
-        with self._claiming():
+        with self._lock or self._claiming():
             for awaited in self._until.values():
                 awaited.discard(run_id)
             if run_id in self._claims:
