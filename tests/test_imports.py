@@ -69,6 +69,19 @@ def test_no_long_pattern_is_compiled_by_the_import() -> None:
     assert int(compiled) < 120
 
 
+def test_the_import_compiles_the_methods_of_few_values() -> None:
+    code = """
+import gc, agentscope_rx
+from agentscope_rx.frozen_values import _LateMethod
+kinds = [each for each in gc.get_objects() if isinstance(each, type) and each.__module__.startswith("agentscope_rx.")]
+inits = [vars(each).get("__init__") for each in kinds if "__dataclass_params__" in vars(each)]
+print(sum(isinstance(each, _LateMethod) for each in inits), len(inits))
+"""
+    late, all_ = map(int, in_process(code).split())
+    assert late > 90
+    assert late > all_ / 2
+
+
 def test_completion_shows_names_before_they_are_imported() -> None:
     code = f"""
 from importlib import import_module

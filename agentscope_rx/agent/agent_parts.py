@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 from weakref import ref
 
 from agentscope_rx.errors import ConfigurationError, SavedStateError, SessionValueError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import Hook, Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.parts import PartState, PartStates, dump_parts

@@ -8,8 +8,8 @@ Approve("c1", remember="arguments") also every later call of its tool with the s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ApprovalAnswer, Approve, Reject, ToolUseBlock
 
 

@@ -12,10 +12,10 @@ A limit never discards an answer that has arrived: it prevents further calls, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ChatUsage
 
 

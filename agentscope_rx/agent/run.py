@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from asyncio import TimerHandle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, cast, overload
 
@@ -33,7 +32,7 @@ from agentscope_rx.agent.sub_agent.child_tool import close_child
 from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import ContextStore, RuntimeContext
 from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEvent
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.hooks.compose import NO_HOOKS
 from agentscope_rx.memory import Memory
@@ -51,7 +50,6 @@ from agentscope_rx.tools import Toolkit
 T = TypeVar("T")
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Done:
     """The last item of a run's stages: the reply, which is remembered already."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from agentscope_rx.agent.durable.journal import Effect
@@ -17,6 +16,7 @@ from agentscope_rx.agent.limits import Usage
 from agentscope_rx.agent.open_calls import OpenCalls
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.events import EventSource
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.messages import ChatUsage, Msg, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope

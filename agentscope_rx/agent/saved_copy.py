@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, cast
 
 from agentscope_rx.agent.saved_items import SavedItems
@@ -26,7 +26,7 @@ from agentscope_rx.errors import (
     SessionConflictError,
     SessionValueError,
 )
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, throw
 from agentscope_rx.session import Checkpoint, Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
@@ -69,7 +69,6 @@ class Binding:
         return self.key == other.key and self.session == other.session
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Note:
     """What a checkpoint tells of its save: its stage, and the run, if it belongs to one."""
@@ -78,7 +77,6 @@ class Note:
     run: str | None
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Entries:
     """Entries as a conversation knows them."""

@@ -31,7 +31,6 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import NotRequired, cast
 
@@ -43,6 +42,7 @@ from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.agent.structured_output.pending import PendingOutput, SavedOutput, read_output
 from agentscope_rx.errors import ConfigurationError, SavedStateError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock
 from agentscope_rx.messages.msg import read_message
 from agentscope_rx.session.history import CHILD, MEMORY, STATE

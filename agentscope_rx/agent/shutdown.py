@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, cast
 from weakref import WeakSet
@@ -28,6 +27,7 @@ from weakref import WeakSet
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.errors import ConfigurationError, DeadlineError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive import Flow, Scope, concat, defer, from_callable, just, shield, then, timeout
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink

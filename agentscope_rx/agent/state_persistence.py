@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory import Memory
 
 

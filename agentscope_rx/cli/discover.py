@@ -14,13 +14,13 @@ the path is sent, to loopback, and only for `--model auto`: no question or file 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from reactivex import operators as ops
 
 from agentscope_rx.console.wording import one_line
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.transport.fetch import LOOPBACK, get_loopback
 from agentscope_rx.reactive import Flow, catch, concat_map, from_callable, just, merge_ordered, timeout
 

@@ -19,7 +19,7 @@ import os
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -27,6 +27,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.console.wording import clean
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, KnowledgeFormatError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.local_file import read_file
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
 from agentscope_rx.context_policy.summary import CLOSE, TAGS, TITLES, bullets, without_headings
+from agentscope_rx.frozen_values import dataclass
 
 _TEXTS: Final = ("goal", "state")
 _NAMES: Final[Mapping[str, str]] = {

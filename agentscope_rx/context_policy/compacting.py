@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -22,7 +22,7 @@ from agentscope_rx.context_policy.strategy import Strategy, StrategyContext
 from agentscope_rx.errors import CompactionError, HookError
 from agentscope_rx.events import ContextEvent
 from agentscope_rx.events.kinds import CompactionCause
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.memory.short_forms import sent_form
 from agentscope_rx.memory.views import sent, summary_carrier
@@ -56,7 +56,6 @@ class Goal:
         return self.cause in ("tool", "manual")
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A finished compaction: the sizes that it has left, and the strategies that have failed."""

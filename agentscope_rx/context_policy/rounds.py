@@ -9,15 +9,13 @@ A call and its results are in one round, with what was observed between them, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory.views import groups, summary_carrier, system_head, without_dropped
 from agentscope_rx.memory.window import segments
 from agentscope_rx.messages import Msg, MsgRole
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Round:
     """Messages of the memory, in order, between which no call is separated from its results.

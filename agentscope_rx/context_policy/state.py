@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import Final, cast
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.parts import Part
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from reactivex import Observable
@@ -17,7 +17,7 @@ from reactivex import Observable
 from agentscope_rx.context_policy.rounds import Round
 from agentscope_rx.events import EventSource
 from agentscope_rx.events.kinds import CompactionCause
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.models.chat_model import ChatModel
 
@@ -33,7 +33,6 @@ def _not_counted(model: str, usage: ChatUsage) -> None:
     pass
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyContext:
     """A conversation that is too long. Everything is read-only.

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.tags import Tags
 
 OPEN, CLOSE = "<summary>", "</summary>"

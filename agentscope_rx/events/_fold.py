@@ -15,7 +15,6 @@ memory when its event is emitted, and the input of a `PreCallEvent` right after 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -43,6 +42,7 @@ from agentscope_rx.events.kinds import (
     SummaryChunkEvent,
 )
 from agentscope_rx.events.knowledge_event import RetrievalEvent
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.blocks import ToolUseBlock
 from agentscope_rx.messages.msg import ChatUsage, GenerateReason, Msg, MsgRole
 from agentscope_rx.plan.values import Plan, Todo

@@ -7,10 +7,11 @@ The events of the work itself have a path of their own: that of the run, the id 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from agentscope_rx.events.base import Event, register
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.blocks import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable
 

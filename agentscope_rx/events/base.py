@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from os import PathLike
 from typing import Annotated, ClassVar, Self, TypeVar, cast
@@ -19,7 +19,7 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events.versions import EVENTS_VERSION, upgraded
-from agentscope_rx.frozen_values import quick_init, replaced
+from agentscope_rx.frozen_values import dataclass, replaced
 from agentscope_rx.messages.frozen import check_encodable, encodable, shown
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
@@ -39,7 +39,6 @@ _Context = Annotated[RuntimeContext | None, *EXCLUDED]
 _Parts = Annotated[PartStates | None, *EXCLUDED]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class EventSource:
     """The run that emits an event: its id, the agent's name, and its path (ids of runs and calls, outermost first).
@@ -101,7 +100,6 @@ class HasSource:
         return RuntimeContext() if context is None else context
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(HasSource):
     """An event of a run. `seq` numbers the events of a run from 0; `timestamp` is in seconds since the epoch."""
@@ -172,9 +170,9 @@ E = TypeVar("E", bound=Event)
 
 
 def register(kind: type[E]) -> type[E]:
-    """Register a dataclass for `event_from_json`, under its `type`, and give it a `quick_init`."""
+    """Register a dataclass for `event_from_json`, under its `type`."""
     _KINDS[kind.type] = kind
-    return quick_init(kind)
+    return kind
 
 
 def kinds_of_events() -> tuple[type[Event], ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Protocol
 
 from agentscope_rx.events.base import EXCLUDED, EXCLUDED_TUPLE, Event
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock
 from agentscope_rx.messages.msg import ChatUsage
 
@@ -20,7 +20,6 @@ class Accumulation(Protocol):
 _View = Annotated[Accumulation | None, *EXCLUDED]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkEvent(Event):
     """A part of a message while the model writes it. `delta` is the new part, `accumulated` the block so far.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from agentscope_rx.events.base import Event, register
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import Msg
 

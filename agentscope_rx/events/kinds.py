@@ -18,7 +18,7 @@ have no effect. PreObserve and PostObserve belong to `agent.observe()`, not to a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, Self
 
 from agentscope_rx.errors import InvalidInputError
@@ -34,7 +34,7 @@ from agentscope_rx.events.base import (
 )
 from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.partial_json import partial_value
-from agentscope_rx.frozen_values import quick_init, replaced
+from agentscope_rx.frozen_values import dataclass, replaced
 from agentscope_rx.messages.approval import ApprovalAnswer
 from agentscope_rx.messages.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable
@@ -44,7 +44,6 @@ from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.plan.values import Plan, Todo
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ResumedRun:
     """A run that was lost with its process, and that another run continues from its last checkpoint.

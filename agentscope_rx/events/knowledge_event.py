@@ -5,10 +5,11 @@ Retrieval(found)  PreReasoning  ReasoningChunk ...  PostReasoning  Citation(of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final
 
 from agentscope_rx.events.base import Event, register
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.citation import Citation
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import ChatUsage

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events.base import Event
 from agentscope_rx.events.chunk_event import ChunkEvent
+from agentscope_rx.frozen_values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import ConfigurationError, RequestError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.guard.access import Access, headers_of, host_pattern, origin_of
 from agentscope_rx.guard.body import check_type, check_values, max_values, read_body
 from agentscope_rx.guard.clients import Clients, client_of

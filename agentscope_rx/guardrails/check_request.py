@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentscope_rx.events.base import NOWHERE, EventSource, HasSource
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.guardrails.verdict import Content, Kind
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.wire.json_codec import encode_json
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(HasSource):
     """The content that a check judges, read-only. `text` is its text; for a tool call the JSON of its arguments.

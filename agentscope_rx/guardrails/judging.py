@@ -10,7 +10,6 @@ A check that fails, or passes its deadline, counts as a stop, or as a pass, as i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
 from typing import cast
@@ -19,7 +18,7 @@ from reactivex import Observable, abc
 from reactivex import operators as ops
 
 from agentscope_rx.errors import DeadlineError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.guardrails.check_request import CheckRequest, changed_call
 from agentscope_rx.guardrails.port import Guardrail
 from agentscope_rx.guardrails.verdict import PASS, Content, Finding, Verdict
@@ -39,7 +38,6 @@ from agentscope_rx.reactive import (
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What follows: a stop, content that takes the place of what was judged (None: it stays), and the findings."""
@@ -99,7 +97,6 @@ def judge_now(checks: Sequence[Guardrail], request: CheckRequest) -> tuple[Outco
     return NOTHING, takes_time
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class _Judged:
     """A verdict; `error` if the check has failed."""

@@ -7,10 +7,11 @@ of the run                           findings for the next message, and the call
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from agentscope_rx.errors import GuardrailError, InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.guardrails.verdict import Finding
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import shown

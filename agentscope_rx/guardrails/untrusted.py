@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -31,6 +31,7 @@ from agentscope_rx.events import (
     RetrievalEvent,
 )
 from agentscope_rx.events.knowledge_event import RETRIEVAL_TOOL
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import shown

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, cast
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import encodable
 
 Kind = Literal["input", "output", "tool_call", "tool_result"]
@@ -27,7 +27,6 @@ Content = str | Mapping[str, object]
 """What takes the place of something: a text; for a tool call its arguments."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of a check; made by `Verdict.stop`, `Verdict.replace` and `Verdict.warn`.
@@ -79,7 +78,6 @@ PASS: Final = Verdict()
 """The verdict of a check that has no objection."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A verdict other than `PASS`: the check, the kind of content, the reason; `error` if the check itself failed."""

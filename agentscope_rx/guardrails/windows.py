@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, ToolUseDelta

@@ -11,7 +11,6 @@ one request: they get what the compaction has left, and leave out what is still 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from reactivex import Observable
@@ -19,7 +18,7 @@ from reactivex import Observable
 from agentscope_rx.errors import ModelError
 from agentscope_rx.events import ContextEvent
 from agentscope_rx.events.base import EventSource
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
@@ -27,7 +26,6 @@ from agentscope_rx.models.options import GenerateOptions, ToolSchema
 CompactionWhy = Literal["round", "overflow", "manual"]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRequest:
     """A model request that is about to be made, or was refused. Everything is read-only.
@@ -66,7 +64,6 @@ class CompactionRequest:
     """The refusal of the provider, if `why` is "overflow"."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
     """The changes of a compaction: messages of `history` with other marks, short forms or a summary.

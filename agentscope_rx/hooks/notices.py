@@ -10,14 +10,13 @@ PreReasoningEvent, and a reply is changed by its hook on PostCallEvent.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from reactivex import Observable
 
 from agentscope_rx.events import CitationEvent, Event, PlanEvent, RetrievalEvent
 from agentscope_rx.events.base import EventSource, HasSource
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.reactive import Flow
@@ -26,7 +25,6 @@ NOTICES: tuple[type[Event], ...] = (RetrievalEvent, CitationEvent, PlanEvent)
 """The kinds that hooks may report."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeRequest(HasSource):
     """A run before a model request, or before its PostCallEvent. Everything is read-only.

@@ -8,11 +8,12 @@ Positions are characters of the document's text, which is the text of its sectio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ImageBlock
 from agentscope_rx.messages.frozen import EMPTY, check_encodable, freeze
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.document import Chunk
 from agentscope_rx.messages.citation import Citation
 

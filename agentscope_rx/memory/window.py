@@ -13,10 +13,10 @@ and counts what is sent, each message once: the ten-thousandth turn costs as muc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, PromptTooLongError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory.views import View, system_head, view_of
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.tokens import EstimatedTokens, MessageCounts, TextCounter, TokenCounter

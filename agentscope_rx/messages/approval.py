@@ -14,12 +14,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
 from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.blocks import ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable, freeze, shown
 

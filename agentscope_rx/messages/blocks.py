@@ -13,19 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
 
 from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.frozen_values import quick_init, replaced
+from agentscope_rx.frozen_values import dataclass, replaced
 from agentscope_rx.messages.frozen import EMPTY, FrozenDict, check_encodable, encodable, freeze, shown
 from agentscope_rx.messages.sources import SOURCE_TYPES, FramesSource, Source, VideoSource
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class TextBlock:
     """A text of a message or of a tool's result."""
@@ -41,7 +40,6 @@ class TextBlock:
             object.__setattr__(self, "text", encodable(text))
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ThinkingBlock:
     """A model's reasoning; `signature` is the vendor's proof, sent back unchanged."""
@@ -62,7 +60,6 @@ class ThinkingBlock:
             object.__setattr__(self, "metadata", freeze(self.metadata, "ThinkingBlock.metadata"))
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
     """An image; pixel bounds are hints for models that resize it."""
@@ -76,7 +73,6 @@ class ImageBlock:
         _check_source(self, self.source)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class AudioBlock:
     """Audio, such as speech or music."""
@@ -88,7 +84,6 @@ class AudioBlock:
         _check_source(self, self.source)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class VideoBlock:
     """A video; `fps`, frame and pixel bounds are hints for models that sample."""
@@ -106,7 +101,6 @@ class VideoBlock:
             _check_source(self, self.source)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class FileBlock:
     """A document, such as a PDF; `name` is its name for the model."""
@@ -137,7 +131,6 @@ IN_DOUBT: Final = "in_doubt"
 """The key, in the metadata of a pending call, of the mark that it is in doubt."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
     """A call requested by the model. `input` holds its arguments.
@@ -246,7 +239,6 @@ class ToolResultFields(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
     """The result of the call with this `id` and `name`. `kind` is None for a success, else it names the error.

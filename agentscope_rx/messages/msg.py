@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import groupby
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
-from agentscope_rx.frozen_values import filler, quick_init
+from agentscope_rx.frozen_values import dataclass, filler
 from agentscope_rx.messages.blocks import (
     BLOCK_TYPES,
     ContentBlock,
@@ -30,7 +30,6 @@ from agentscope_rx.messages.sources import reading
 from agentscope_rx.messages.structured import STRUCTURED, structured_as
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
     """The tokens of a model call, and its `time` in seconds. `a + b` sums every field.

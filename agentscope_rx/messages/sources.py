@@ -15,7 +15,6 @@ import base64
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
@@ -24,7 +23,7 @@ from pydantic import Discriminator, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import EMPTY, check_encodable, encodable, shown
 from agentscope_rx.messages.local_file import MAX_FILE_BYTES, checked_root, read_file, resolved_beneath
 
@@ -40,7 +39,6 @@ _Own = core_schema.ValidatorFunctionWrapHandler
 _Info = core_schema.ValidationInfo[Any]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class URLSource:
     """An address with a scheme: `https:`, `http:`, `data:`, or a vendor's own, such as `gs:`, `s3:` or `oss:`.
@@ -66,7 +64,6 @@ class URLSource:
         return _schema(cls, "url", "url", _read_url_source)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Base64Source:
     """Data in base64 with its media type, such as `image/png`."""
@@ -271,7 +268,6 @@ Source = Annotated[URLSource | Base64Source | FileSource, Discriminator("type")]
 """The source of the data of a picture, sound, video or file. pydantic chooses the class by `type`."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class FramesSource:
     """A video as pictures, in their order; `VideoBlock.fps` is their number per second."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.providers import models_of
 
 K, M = 1024, 1024 * 1024

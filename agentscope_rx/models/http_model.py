@@ -11,12 +11,12 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
 from agentscope_rx.errors import ModelError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
@@ -60,7 +60,6 @@ class AnswerParser(Protocol):
         ...
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """One request, and how its answer is read: as a stream that ends with the event named `until`, or whole.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import Enum
 from typing import Final, Literal, Self
 
@@ -17,7 +17,7 @@ from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_exponential
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.checks import check_count, check_seconds, is_number
 from agentscope_rx.models.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
@@ -38,7 +38,6 @@ UNSET: Final = Unset.UNSET
 """The field is not set: the default applies. (None, where allowed, means no limit.)"""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolSchema:
     """The description of a tool for a model; `parameters` is a JSON schema of type object.
@@ -52,7 +51,6 @@ class ToolSchema:
     strict: bool | None = None
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
     """Allows, requires or forbids tool calls: "auto", "required", "none", or "specific" for one named `tool`."""
@@ -92,7 +90,6 @@ class ToolChoice:
         return cls("specific", tool)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionConfig:
     """Deadlines and retries of a call. Times are in seconds; None means no limit, `UNSET` the next config's value.
@@ -261,7 +258,6 @@ TOOL_DEFAULTS: Final = ExecutionConfig(
 """One attempt of 5 minutes: an effect may not bear repetition."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
     """Options of one model call; None means the provider's default.

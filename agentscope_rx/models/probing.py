@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
-from dataclasses import dataclass
 from functools import reduce
 
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
@@ -21,7 +20,6 @@ from agentscope_rx.reactive import Flow, Probe, Scope, probed
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRequest:
     """One attempt of a model call, with the options of the call over those of the model."""

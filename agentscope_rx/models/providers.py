@@ -15,9 +15,9 @@ tests/models/test_providers.py names what is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.openai.profiles import GENERIC, KNOWN, OPENAI
 
 LOCAL_MODEL = "smollm2"

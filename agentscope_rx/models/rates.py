@@ -29,11 +29,10 @@ import logging
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.lazy import pattern
 
 Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -69,7 +68,6 @@ _EPOCH_SECONDS = 1e9
 _EPOCH_MILLISECONDS = 1e11
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class LimitWindow:
     """One limit as reported by a provider. `name` is from its headers; `counted` is the unit of its numbers.
@@ -86,7 +84,6 @@ class LimitWindow:
     refill: float = 0.0
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class RateHeaders:
     """The limits in the headers of one answer; `at` is their time of arrival, on the same clock as the resets."""

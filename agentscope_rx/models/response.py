@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
 
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.blocks import AudioBlock, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, VideoBlock
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.messages.msg import ChatUsage
@@ -25,7 +24,6 @@ class FinishReason(StrEnum):
     OTHER = "other"
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolUseDelta:
     """A piece of a tool call. Pieces with the same `index` are one call; any one of them has the `id` and `name`.
@@ -40,7 +38,6 @@ class ToolUseDelta:
     metadata: Mapping[str, object] = EMPTY
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class AudioDelta:
     """A piece of the audio of an answer: `data` is base64 of whole bytes. All pieces form one `AudioBlock`."""
@@ -58,7 +55,6 @@ Numbered = tuple[int, ChunkBlock]
 """The number of a block, and a piece of it."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class RetryNotice:
     """An attempt failed, and the next follows after `delay` seconds, by `model` if that is another one.
@@ -73,7 +69,6 @@ class RetryNotice:
     model: str | None = None
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class WaitNotice:
     """The request waits for a rate limit; with `seconds`, it is admitted after this wait."""
@@ -81,7 +76,6 @@ class WaitNotice:
     seconds: float | None = None
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
     """One increment of an answer: new content, usage, or notices. No increment repeats an earlier one.

@@ -6,12 +6,13 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Self, cast
 
 from agentscope_rx.errors import ConfigurationError, ToolError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import freeze, thaw
 from agentscope_rx.permissions.subject import Subject
 from agentscope_rx.tools.files.globs import DenyList, Glob

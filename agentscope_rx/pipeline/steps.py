@@ -7,18 +7,17 @@ program(Progress) -> Step | [Step, ...]     calls of members, those of a list at
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from reactivex import abc
 
 from agentscope_rx.agent.input import messages_of
 from agentscope_rx.errors import ConfigurationError, StepError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Step:
     """One call of a member, by its name, with the messages `input`; without `input` with those of the run.
@@ -41,7 +40,6 @@ class Step:
             raise ConfigurationError(f"The timeout of a step must be more than 0 seconds, not {limit!r}.")
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """The result of a step: the member's `reply`, or the `error` that says why there is none.
@@ -76,7 +74,6 @@ class StepResult:
         return self.reply
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of a run of a pipeline: its `input`, and in `rounds` the results of each round, in call order."""

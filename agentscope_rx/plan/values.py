@@ -15,13 +15,14 @@ The states of a subtask:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Literal, Self, TypeVar, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import encodable, shown
 from agentscope_rx.messages.msg import new_id
 

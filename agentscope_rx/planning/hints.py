@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.plan import Plan, plan_markdown, subtask_markdown
 
 PlanToHint = Callable[[Plan | None], str | None]

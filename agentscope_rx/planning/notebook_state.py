@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events.kinds import PlanChange
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import shown
 from agentscope_rx.plan import Plan, rules
 

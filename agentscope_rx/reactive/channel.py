@@ -24,13 +24,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
 
 from agentscope_rx.errors import ChannelFullError, ConfigurationError, RunStoppedError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.byte_counts import ByteCounts
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped

@@ -14,12 +14,12 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.limiter import EPSILON, ByClock, Lease, Limiter, Tokens
 from agentscope_rx.reactive.operators._admitted import admitted

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError, SavedStateError, SessionValueError
 from agentscope_rx.errors.text import encode_json
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.session.session import Items, ListTail, Saved, Unchanging
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

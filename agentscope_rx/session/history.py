@@ -16,7 +16,6 @@ Nothing is removed by going back: the log has every checkpoint, and a later one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Final, TypeVar
@@ -25,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from agentscope_rx.errors import CheckpointError, InvalidInputError, SavedStateError
+from agentscope_rx.frozen_values import dataclass
 
 T = TypeVar("T")
 

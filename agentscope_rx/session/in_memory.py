@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import TypeVar
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session.entry import StoredEntry, check_key, check_name, check_names, decode, encode

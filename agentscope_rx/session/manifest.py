@@ -31,9 +31,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import cast
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.session.entry import EntryKind
 
 LONGEST = 100

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, Literal
 
 from agentscope_rx.errors import InvalidInputError, SessionConflictError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, throw
 from agentscope_rx.session.history import (
     HISTORY,

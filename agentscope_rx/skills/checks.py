@@ -18,11 +18,11 @@ import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from agentscope_rx.errors import SkillError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.skills.folders import SKILLS, FolderFiles
 from agentscope_rx.skills.front_matter import FrontMatter
 from agentscope_rx.skills.scripts import INTERPRETERS

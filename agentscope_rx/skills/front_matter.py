@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
 from agentscope_rx.errors import FrontMatterError, InvalidInputError, MissingExtraError
 from agentscope_rx.errors.text import is_encodable
+from agentscope_rx.frozen_values import dataclass
 
 if TYPE_CHECKING:
     from yaml.events import Event, NodeEvent

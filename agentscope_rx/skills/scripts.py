@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.errors.text import encodable
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
 from agentscope_rx.skills.skill import digest_of

@@ -17,11 +17,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from agentscope_rx.errors import ConfigurationError, FrontMatterError, SkillError, WorkspaceError
 from agentscope_rx.errors.text import encodable, is_encodable
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.skills.front_matter import FrontMatter, front_matter_text, read_front_matter
 from agentscope_rx.tools.files.paths import parts_of
 

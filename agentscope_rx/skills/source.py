@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from agentscope_rx.errors import ConfigurationError, SkillError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.skills.skill import FILE_NAME, Skill, SkillInfo, skill_of_text, skill_text
 
 MAX_TEXT = 1024 * 1024

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from types import MappingProxyType
 
 from agentscope_rx.errors import ConfigurationError, SubAgentFileError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.skills.front_matter import check_installed
 from agentscope_rx.sub_agents.source import (

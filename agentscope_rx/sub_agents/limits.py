@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from agentscope_rx.agent import UsageLimits
@@ -25,6 +25,7 @@ from agentscope_rx.agent.saved_state import SavedState
 from agentscope_rx.agent.sub_agent.agent_tool import MAX_DEPTH
 from agentscope_rx.agent.sub_agent.conversations import SubConversation
 from agentscope_rx.errors import ConfigurationError, ToolError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.checks import check_count
 
 SPAWN: Final = "agent_spawn"

@@ -17,11 +17,11 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agentscope_rx.errors import ConfigurationError, SubAgentFileError, WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.sub_agents.declaration_file import sub_agent_of_text
 from agentscope_rx.sub_agents.sub_agent import SubAgent
 from agentscope_rx.tools.files.dirfd import FileKind

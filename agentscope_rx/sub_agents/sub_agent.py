@@ -22,13 +22,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, cast, get_args
 
 from agentscope_rx.agent import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count
 from agentscope_rx.permissions.rule_set import RuleSet

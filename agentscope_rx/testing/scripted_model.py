@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from enum import Enum
 from inspect import isawaitable
 from itertools import count
 from typing import Final, Self, cast, get_args
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, ModelConnectionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg, TextBlock, ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema

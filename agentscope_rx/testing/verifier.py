@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from reactivex import Observable
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.testing.marbles import Marble, check_elements, marbles_of
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, brief, collect_dropped, several

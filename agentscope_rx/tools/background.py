@@ -12,12 +12,13 @@ The result comes back as a message of the engine, see `agent.background`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 from pydantic import ValidationError
 
 from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.frozen_values import dataclass
 
 BACKGROUND: Final = "background"
 """The key, in the metadata of a handle and of the message with the result, of the work that it belongs to."""

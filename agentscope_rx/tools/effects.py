@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.frozen_values import dataclass
 
 _PATH_WORDS = ("path", "file", "filepath", "filename", "folder", "foldername", "directory", "dir", "dirname")
 _LAST_WORDS = frozenset((*_PATH_WORDS, *(f"{each}s" for each in _PATH_WORDS), "directories"))

@@ -16,11 +16,11 @@ groups that a run activates hold for its conversation, and are saved with it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 
 Group = str | Iterable[str] | None
 """The group or groups of a registration; None: the tool is always available."""

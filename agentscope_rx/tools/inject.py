@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Union, cast, get_args, get_origin
 
 from agentscope_rx.context import RuntimeContext, Search
 from agentscope_rx.errors import ContextError, ToolDefinitionError, ToolError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.schemas.signature import MISSING, Parameter
 

@@ -12,13 +12,13 @@ An answer is checked: it is one of the options, or own words if these are allowe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Final, Never, TypeGuard, cast
 
 from pydantic import Field
 
 from agentscope_rx.errors import InvalidInputError, ToolError, ToolSuspend
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.frozen import shown
 from agentscope_rx.tools.function_tool import tool

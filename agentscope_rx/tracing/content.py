@@ -24,12 +24,13 @@ import json
 import mimetypes
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, TypeVar
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.blocks import AudioBlock, FileBlock, ImageBlock, VideoBlock
 from agentscope_rx.messages.redaction import Redact, redact_secrets, redacted, redacted_schema

@@ -6,13 +6,13 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Final, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError, WorkersExhaustedError, WorkspaceError
 from agentscope_rx.events import Event, PostActingEvent, PreCallEvent
 from agentscope_rx.events.kinds import appended
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.checks import check_count, check_seconds

@@ -19,10 +19,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from agentscope_rx.errors import WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.dirfd import FileKind
 from agentscope_rx.tools.files.encoding import unix

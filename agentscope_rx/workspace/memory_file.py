@@ -13,11 +13,12 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
 from agentscope_rx.errors import InvalidInputError, WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.workspace.daily_log import ATTEMPTS, DailyLog, without_marks
 from agentscope_rx.workspace.layout import ARCHIVE, LIBRARY, MEMORY, own_workspace

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, cast
 
 from agentscope_rx.errors import InvalidInputError, WorkspaceError
 from agentscope_rx.events import PostActingEvent
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory.short_forms import has_short_forms
 from agentscope_rx.messages import COMPRESSED, HIDDEN, Msg, TextBlock, ToolResultBlock
 from agentscope_rx.parts import Part

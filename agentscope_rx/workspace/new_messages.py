@@ -13,11 +13,11 @@ interrupted record is made up for by the next one. Where it is unknown, the mark
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import EventSource, PostCallEvent
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import HIDDEN, ContentBlock, Msg, MsgRole, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.parts import Part

@@ -20,10 +20,11 @@ A text cannot close its tag: `<` before the name of a tag, or its end, becomes `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Final
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.tags import Tags
 from agentscope_rx.models.tokens.cuts import most_that_fits
 from agentscope_rx.tools.files.paths import on_one_line

@@ -27,7 +27,11 @@ def shown(text: str) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Applies `shown` to every docstring, and links the public names in it."""
+    """Applies `shown` to every docstring, links the public names in it, and shows the fields of frozen values."""
+
+    def on_alias_instance(self, *, alias: griffe.Alias, **kwargs: object) -> None:
+        if alias.target_path == "agentscope_rx.frozen_values.dataclass":
+            alias.target_path = "dataclasses.dataclass"
 
     def on_object(self, *, obj: griffe.Object, **kwargs: object) -> None:
         if obj.docstring is not None:

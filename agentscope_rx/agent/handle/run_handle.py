@@ -6,7 +6,6 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 from typing import TypeVar
@@ -22,6 +21,7 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunStats
 from agentscope_rx.errors import ConfigurationError, EventsGoneError, InvalidInputError, RunEndedError, RunStoppedError
 from agentscope_rx.events import Event, EventStream
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import (
     Flow,

@@ -6,7 +6,6 @@ A conversation is named by two texts that are not blank, the user and the sessio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypedDict
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ from agentscope_rx.agent.pool.kept_conversations import Pair
 from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.frozen import check_encodable

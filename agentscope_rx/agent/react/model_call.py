@@ -8,14 +8,14 @@ The answer is accumulated before the hooks: a chunk hook changes the shown chunk
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent, SummaryChunkEvent
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import ModelRequest
 from agentscope_rx.messages import (
     ChatUsage,
@@ -38,7 +38,6 @@ from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 P = TypeVar("P", bound=PreReasoningEvent)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The whole answer and the model that gave it. `message` is None if it was interrupted before any content."""

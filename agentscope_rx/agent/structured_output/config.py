@@ -7,12 +7,13 @@ agent.call(msg, output=StructuredOutput(Weather, mode="tool", max_retries=1, on_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal, cast, get_args
 
 from agentscope_rx.agent.structured_output.schema import OutputSchema, output_schema_of
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.base import check_name
 
 OutputMode = Literal["auto", "native", "tool", "prompted"]

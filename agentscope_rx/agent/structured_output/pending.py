@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from pydantic_core import to_json
@@ -16,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agentscope_rx.agent.structured_output.config import OutputMode, Reminder, StructuredOutput
 from agentscope_rx.agent.structured_output.schema import value_schema
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 
 __all__ = ["PendingOutput", "SavedOutput", "read_output", "saved_output"]
 
@@ -34,7 +33,6 @@ class SavedOutput(TypedDict):
     description: str
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class PendingOutput:
     """The output, and the ids of the calls that the run has left pending: none after a shutdown has cut it off."""

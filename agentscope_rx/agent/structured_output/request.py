@@ -8,14 +8,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentscope_rx.agent.structured_output.config import DESCRIPTION, RESPONSE_TOOL, StructuredOutput
 from agentscope_rx.agent.structured_output.finish import FinishShape
 from agentscope_rx.agent.structured_output.response_tool import ResponseTool
 from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 
 FINISH_DESCRIPTION = (
@@ -26,7 +26,6 @@ _BEST: tuple[OutputSupport, ...] = ("native", "tool", "prompted")
 _ALWAYS: OutputSupport = "prompted"
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
     """One request. `output` is None for a finish tool with text only."""

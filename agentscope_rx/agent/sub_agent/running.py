@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, cast
 
 from agentscope_rx.agent.input import CallInput
@@ -36,6 +36,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     SummaryChunkEvent,
 )
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import (
     GenerateReason,

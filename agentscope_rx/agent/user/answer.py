@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -18,6 +17,7 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.errors import InvalidInputError, UserInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, MsgRole, TextBlock
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.tools.arguments import InvalidArgumentsError

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.agent.user.answer import UnfitError, readings, whole
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.arguments import InvalidArgumentsError
 from agentscope_rx.tools.schemas.check import resolve
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
@@ -34,6 +33,7 @@ from agentscope_rx.console.timeline.rows import (
 from agentscope_rx.console.timeline.scale import Axis, cell_width, fitted, short_number, short_seconds
 from agentscope_rx.console.timeline.values import NO_USAGE, Lane, Timeline, Totals
 from agentscope_rx.console.wording import counted
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ChatUsage
 
 MIN_BAR = 20

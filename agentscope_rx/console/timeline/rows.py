@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentscope_rx.console.timeline.scale import short_seconds
 from agentscope_rx.console.timeline.values import Lane, LaneState, Wait
 from agentscope_rx.console.wording import counted
+from agentscope_rx.frozen_values import dataclass
 
 AT_ONCE = 0.02
 """The part of the time so far after which the next run still shares the axis, as the members of a hub do."""

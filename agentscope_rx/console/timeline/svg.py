@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from agentscope_rx.console.timeline.drawing import summary_lines
@@ -22,6 +21,7 @@ from agentscope_rx.console.timeline.scale import Axis, cell_width, fitted, short
 from agentscope_rx.console.timeline.values import Lane, Timeline, Wait
 from agentscope_rx.console.wording import clean, counted
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 
 LEAST_WIDTH = 400
 MAX_ROWS = 200

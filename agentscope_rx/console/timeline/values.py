@@ -17,9 +17,10 @@ its events were emitted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Literal
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ChatUsage
 
 LaneKind = Literal["run", "round", "model", "tool", "job", "compaction", "retrieval", "hub"]

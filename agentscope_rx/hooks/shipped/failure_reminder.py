@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, PostActingEvent, PreReasoningEvent
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks.base import DEFAULT_PRIORITY, Hook, check_priority
 from agentscope_rx.hooks.system_hint import wrapped
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock

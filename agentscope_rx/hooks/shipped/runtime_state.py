@@ -12,7 +12,7 @@ When a message behind which a state stands leaves the requests, the state goes w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from os import PathLike, fspath
 from typing import Final, cast
@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, EventSource, PostReasoningEvent, PreReasoningEvent
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks.base import Hook, check_priority
 from agentscope_rx.hooks.shipped.facts import UNKNOWN, Fact, Told, tell_all
 from agentscope_rx.hooks.system_hint import wrapped

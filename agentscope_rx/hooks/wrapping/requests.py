@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from agentscope_rx.events.base import NOWHERE, EventSource, HasSource
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Approve, Msg, Reject, ToolUseBlock
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 
@@ -23,7 +23,6 @@ class ConversationId(Protocol):
         ...
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(HasSource):
     """What every request has: the run that it belongs to, with its `run_id`, `agent`, `path` and `context`."""
@@ -31,7 +30,6 @@ class Request(HasSource):
     source: EventSource = NOWHERE
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest(Request):
     """A call with its `input`, as the caller gave it, before hooks on PreCall.
@@ -46,7 +44,6 @@ class CallRequest(Request):
     is_workflow: bool = field(default=False, compare=False, repr=False)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRequest(Request):
     """A stage of a run. `calls` are the tool calls of an acting stage."""
@@ -56,7 +53,6 @@ class StageRequest(Request):
     calls: tuple[ToolUseBlock, ...] = ()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest(Request):
     """A model call, as hooks on PreReasoning or PreSummary have left it.
@@ -74,7 +70,6 @@ class ModelRequest(Request):
     response_tool: str = ""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest(Request):
     """A tool call, as hooks on PreActing have left it. `schema` is None if there is no tool of this name."""

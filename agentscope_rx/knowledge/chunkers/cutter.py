@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.chunkers.code_lines import Enclosing
 from agentscope_rx.knowledge.chunkers.places import Part, Style, beginnings, best_place
 from agentscope_rx.knowledge.document import Chunk, Document, Section

@@ -11,11 +11,11 @@ since is another one. The last `KEPT` passages are known; an older number is unk
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.messages import Citation
 from agentscope_rx.parts import Part, Where

@@ -8,10 +8,11 @@ A base that fails or is late is left out: its error is among the problems, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeTimeoutError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_names
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.where import Where

@@ -6,10 +6,10 @@ agent.call("How much is it?", context=RuntimeContext(KnowledgeScope({"tenant": "
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.where import Where, check_where
 from agentscope_rx.messages.frozen import EMPTY
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from mimetypes import guess_extension
@@ -23,6 +23,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.errors import DocumentError, InvalidInputError
 from agentscope_rx.errors.text import encodable
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.document import Document, DocumentSource
 from agentscope_rx.knowledge.indexing.document_pipeline import DocumentPipeline, VanishedError
 from agentscope_rx.knowledge.indexing.folder_run import OnError

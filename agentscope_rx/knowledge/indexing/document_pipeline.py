@@ -10,7 +10,7 @@ found is not what its digest says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from mimetypes import guess_type
@@ -29,6 +29,7 @@ from agentscope_rx.errors import (
     UnsupportedDocumentError,
 )
 from agentscope_rx.errors.text import encodable
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.chunker import Chunker
 from agentscope_rx.knowledge.document import Chunk, Document, DocumentSource, EmbeddedChunk, Metadata
 from agentscope_rx.knowledge.indexing.folder_walk import digest_of, stamp_of

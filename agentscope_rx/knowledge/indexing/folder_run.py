@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final, Literal
 
 from agentscope_rx.errors import DocumentError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.document import Document
 from agentscope_rx.knowledge.indexing.document_pipeline import DocumentPipeline, VanishedError
 from agentscope_rx.knowledge.indexing.folder_walk import FolderContents, FolderWalk, FoundFile, Stamp, digest_of

@@ -19,13 +19,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from agentscope_rx.errors import ConfigurationError, DocumentError, InvalidInputError, KnowledgeError
 from agentscope_rx.errors.text import encodable
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.indexing.reader_table import ReaderTable
 from agentscope_rx.messages.local_file import open_file
 from agentscope_rx.tools.files.globs import DenyList

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final, Literal
 
 from agentscope_rx.errors import DocumentError
+from agentscope_rx.frozen_values import dataclass
 
 Phase = Literal["looking", "comparing", "indexing", "removing", "done", "watching"]
 """`looking`: which documents there are. `comparing`: which of them have changed. `watching`: done, until a change."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.accumulate import ResponseAccumulator, accumulated

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, EmptyKnowledgeError, KnowledgeTimeoutError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_limit, check_threshold
 from agentscope_rx.knowledge.passage import Found, Passage
 from agentscope_rx.knowledge.retrieval.fusing import best_first, fuse, without_copies

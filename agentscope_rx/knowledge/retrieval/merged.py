@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeError, KnowledgeTimeoutError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.knowledge import LIMIT, Knowledge, check_limit, check_names, check_threshold
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.knowledge.retrieval.fusing import RANK_CONSTANT, between_least_and_best, without_copies

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.passage import Passage
 from agentscope_rx.messages.redaction import error_text
 

@@ -9,11 +9,11 @@ If the model fails, is late, or gives no usable answer, the query is the questio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.retrieval.asking import FieldsAnswer, ask_for_fields
 from agentscope_rx.knowledge.retrieval.passages import log_problem
 from agentscope_rx.messages import ChatUsage, Msg, MsgRole

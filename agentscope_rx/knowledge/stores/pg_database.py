@@ -16,12 +16,13 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Literal, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 from agentscope_rx.errors import ConfigurationError, KnowledgeFormatError, KnowledgeStorageError, SetupError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.store import IndexInfo
 from agentscope_rx.knowledge.stores.arguments import refuse_other
 from agentscope_rx.knowledge.stores.pg_protocols import (

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.long_term_memory.sqlite.facts import Fact
 from agentscope_rx.messages import Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.tags import Tags

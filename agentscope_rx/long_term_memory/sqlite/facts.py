@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Literal
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource
 
 EndReason = Literal["superseded", "contradicted"]

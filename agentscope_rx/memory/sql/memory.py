@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Generic, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from agentscope_rx.errors import ConfigurationError, MemoryConflictError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory.changes import (
     Change,
     checked_ids,

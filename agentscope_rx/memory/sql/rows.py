@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TypeAlias, cast
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, insert, select, update
@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agentscope_rx.errors import MemoryConflictError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory.sql.tables import MemoryTables, bytes_of, code_of
 from agentscope_rx.memory.sql.tail import Needed, Row, Tail
 from agentscope_rx.memory.views import groups

@@ -11,12 +11,12 @@ and have gaps where messages were deleted. `needed` is JSON: the positions that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, String, Table, event
 from sqlalchemy.dialects.mysql import LONGBLOB
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.session.manifest import file_name
 from agentscope_rx.session.sql.database import Database, Place
 from agentscope_rx.session.sql.tables import Tables, bytes_of

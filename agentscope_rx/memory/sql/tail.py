@@ -12,8 +12,9 @@ compacts its conversation keeps a short tail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.memory.views import groups, has_marks, summary_carrier, transient_in, without_dropped
 from agentscope_rx.memory.window import ids_in
 from agentscope_rx.messages import History, Msg, MsgRole

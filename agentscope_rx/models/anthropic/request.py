@@ -23,10 +23,10 @@ declared, with a choice of none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, UnsupportedOptionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.anthropic.formatter import THOUGHTS, WireConversation, format_messages, last_markable
 from agentscope_rx.models.anthropic.output_schema import output_format, output_schema

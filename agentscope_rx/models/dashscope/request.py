@@ -20,9 +20,9 @@ A forced tool call of a model that thinks is left to the server, which refuses i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.openai.strict import wire_response_format
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from typing import Literal, TypeAlias, get_args
 
 from reactivex import operators as ops
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
 from agentscope_rx.models.attempts import attempts
 from agentscope_rx.models.checks import check_count

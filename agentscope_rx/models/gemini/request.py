@@ -18,10 +18,10 @@ A tool's parameters are sent unchanged, as `parametersJsonSchema`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.gemini.formatter import format_messages, is_old
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema

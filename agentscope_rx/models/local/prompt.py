@@ -6,10 +6,10 @@ Rules choose the task. If they find no tool or no line, the reply says so and th
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock
 from agentscope_rx.models.local.chooser import (
     MAX_LINES,

@@ -4,12 +4,13 @@ import atexit
 import json
 import secrets
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import IO, Any, cast
 
 from agentscope_rx.errors import SetupError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.local.weights import SETUP, check_installed, verified_weights
 from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited, new_lock
 

@@ -18,10 +18,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.wire.request_body import check_supported, function_tool, json_schema_of, without_none
 

@@ -9,8 +9,10 @@ The known ones are in `profiles`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from agentscope_rx.frozen_values import dataclass
 
 ChoiceMode = Literal["auto", "none", "required", "specific"]
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil
 from typing import Final, Protocol
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.sources import Base64Source, Source
 from agentscope_rx.models.providers import PROVIDERS, models_of
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from urllib.parse import urlsplit
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.wire.base_url import without_userinfo
 
 MIB = 1024 * 1024

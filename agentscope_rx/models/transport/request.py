@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.transport.config import HttpConfig
 from agentscope_rx.models.transport.secrets import Secrets
 from agentscope_rx.models.wire.base_url import shown_url
@@ -20,7 +20,6 @@ OnHeaders = Callable[[Mapping[str, str]], object]
 """Called with the headers of a response."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """One POST of a JSON body, or a GET."""

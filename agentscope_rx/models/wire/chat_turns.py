@@ -14,12 +14,12 @@ Content that no API takes in that role is an `InvalidInputError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import takewhile
 from typing import TypeVar, cast
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import (
     AudioBlock,
     ContentBlock,
@@ -91,7 +91,6 @@ class WireForm:
         self.media: tuple[MediaBlock, ...] | None = None
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The blocks that one role sends at once, in order. A tool's turn is one `result`, with the `call` it answers.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import SplitResult, urlunsplit
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.wire.base_url import is_host, url_with
 

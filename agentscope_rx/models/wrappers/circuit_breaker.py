@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from agentscope_rx.errors import CircuitOpenError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_seconds

@@ -8,13 +8,14 @@ if outcome.end is not GoalEnd.DONE: print(outcome.end, outcome.feedback)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, cast
 
 from pydantic import Field
 
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.pipeline.steps import StepResult

@@ -15,11 +15,11 @@ What follows the transfer is always seen. Memory keeps the whole conversation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.pipeline.names import tool_name
 

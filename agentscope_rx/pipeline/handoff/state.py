@@ -10,10 +10,11 @@ member's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.parts import Part
 
 NAME = "handoffs"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.pipeline.members import Member, as_agent
 
 

@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.pipeline.names import tool_name
 
 Sees = Literal["task", "conversation"]

@@ -14,7 +14,6 @@ import asyncio
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
@@ -24,6 +23,7 @@ from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_none
 
 from agentscope_rx.errors import DeadlineError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.kernel.deadline import Deadline
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach

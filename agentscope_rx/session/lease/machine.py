@@ -16,9 +16,10 @@ import os
 import socket
 import sys
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from agentscope_rx.frozen_values import dataclass
 
 _PROC = Path("/proc")
 _HIDDEN = "?"

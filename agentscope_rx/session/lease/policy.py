@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.session.lease.machine import THIS_MACHINE, Machine
 from agentscope_rx.session.lease.record import LeaseRecord
 

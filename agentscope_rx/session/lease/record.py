@@ -18,7 +18,7 @@ old holder, which expects the version before, conflicts: that is the fence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Literal, cast
@@ -26,6 +26,7 @@ from typing import Annotated, Literal, cast
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from agentscope_rx.errors import ConversationLeasedError, SavedStateError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.session.lease.machine import Machine, Process
 
 LEASE = "lease"

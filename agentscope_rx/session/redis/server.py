@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from agentscope_rx.errors import ConfigurationError, SessionServerError
+from agentscope_rx.frozen_values import dataclass
 
 T = TypeVar("T")
 

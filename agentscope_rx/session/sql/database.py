@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, event, insert, inspect, make_url, select
@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, Invali
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from agentscope_rx.errors import ConfigurationError, MissingExtraError, SessionFormatError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.session.sql.faults import Progress, our_errors
 from agentscope_rx.session.sql.tables import FORMAT, Tables, make_tables

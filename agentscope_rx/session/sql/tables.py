@@ -12,10 +12,10 @@ ASCII), and keys, names and JSON are stored as bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, String, Table
 from sqlalchemy.dialects.mysql import LONGBLOB
+
+from agentscope_rx.frozen_values import dataclass
 
 FORMAT = 1
 _CODE = String(100)

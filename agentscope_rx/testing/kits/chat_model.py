@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from agentscope_rx.errors import ConfigurationError, ModelError, UnsupportedOptionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models import ChatModel, ChatResponse, FinishReason, GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.accumulate import ResponseAccumulator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TypeVar, cast
@@ -29,6 +29,7 @@ from agentscope_rx.events import (
     RetrievalEvent,
     RetryEvent,
 )
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.hooks import CompiledHooks, Hook
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, flow, from_callable, just

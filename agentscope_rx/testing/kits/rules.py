@@ -10,10 +10,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.testing.record import DroppedErrors, collect_dropped
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual

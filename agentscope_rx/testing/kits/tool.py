@@ -6,7 +6,6 @@ import asyncio
 import copy
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -15,6 +14,7 @@ from reactivex import operators as ops
 from agentscope_rx.agent import ReActAgent
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.events import PreActingEvent
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow
 from agentscope_rx.testing.kits.publisher import apply_rules

@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agentscope_rx.errors import ToolError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.files.globs import DenyList
 
 MAX_ENTRIES = 200_000

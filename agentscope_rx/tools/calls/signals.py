@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from agentscope_rx.frozen_values import quick_init
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import OutputBlock, ToolResultBlock, ToolUseBlock
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolBegun:
     """A call with limits begins, after `queued` seconds of waiting. Calls without limits do not emit it."""
@@ -17,7 +14,6 @@ class ToolBegun:
     queued: float
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolChunk:
     """Progress of a call; the result follows.
@@ -30,7 +26,6 @@ class ToolChunk:
     emitted: bool = False
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolRetry:
     """Attempt `number` of a call failed; the next begins in `delay` seconds.
@@ -45,7 +40,6 @@ class ToolRetry:
     discarded: bool
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolNested:
     """An event of a run inside the call, such as a sub-agent's."""
@@ -54,7 +48,6 @@ class ToolNested:
     event: object
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolNotice:
     """An event of the run itself that the call reports, such as a change of a plan."""

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 
 from agentscope_rx.errors import WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.files.paths import shown
 
 SAMPLE = 64 * 1024

@@ -7,10 +7,10 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from agentscope_rx.errors import WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.files.dirfd import FileKind, Folder
 from agentscope_rx.tools.files.paths import shown
 

@@ -20,11 +20,11 @@ import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.tools.files.dirfd import HAS_DIR_FD, FileKind, Folder
 from agentscope_rx.tools.files.encoding import SAMPLE

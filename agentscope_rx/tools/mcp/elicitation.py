@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 from mcp_types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, ToolSuspend
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.tools.schemas.check import SchemaCheck

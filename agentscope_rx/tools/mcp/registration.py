@@ -19,13 +19,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, Self, Unpack
 from weakref import ref
 
 from mcp_types import Tool as Listed
 
 from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Outcome, concat_map, from_callable, just, spawn_background, using
 from agentscope_rx.tools.argument_wrappers import PresetMode

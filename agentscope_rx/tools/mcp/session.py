@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -45,6 +44,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from agentscope_rx.errors import McpConnectionError, McpError, McpLimitError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive import OneShotEvent, from_callable, spawn_background
 from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited
 from agentscope_rx.tools.mcp.content import check_outputs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import FrozenDict, freeze
 from agentscope_rx.reactive import Flow

@@ -17,9 +17,9 @@ and never used: Go, Java and JavaScript programs reserve many gigabytes of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 
 MIB = 1024 * 1024
 TIMEOUT = 60.0

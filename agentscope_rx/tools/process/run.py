@@ -29,10 +29,10 @@ import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.errors import ToolError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
 from agentscope_rx.tools.process.limits import Limits
 from agentscope_rx.tools.process.supervised import Supervised, can_supervise, limited

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, cast
 
 from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import (
     Base64Source,
     FileSource,

@@ -10,10 +10,10 @@ ever fetched. `format` is shown to the model, and not checked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.arguments import MAX_PROBLEMS, InvalidArgumentsError, cut, missing, unknowns
 from agentscope_rx.tools.schemas.foreign import Place, path_text, read_schema, resolve
 from agentscope_rx.tools.schemas.guarded import TooComplexError

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.frozen_values import dataclass
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -22,11 +22,11 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
 from typing import cast
 
 from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.frozen_values import dataclass
 
 MISSING = inspect.Parameter.empty
 """A parameter without a default."""

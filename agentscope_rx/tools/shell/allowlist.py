@@ -32,10 +32,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.tools.files.paths import MAX_NAME
 from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.shell.programs import (

@@ -17,7 +17,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from agentscope_rx.frozen_values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.knowledge.stores.sqlite.damage import LAST_KEY, MOST_DIMENSIONS, Damage, of_type
 from agentscope_rx.knowledge.stores.sqlite.tables import DEAD, VISIBLE
 from agentscope_rx.reactive.kernel.forking import new_lock

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.frozen_values import dataclass
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.openai.responses.items import input_of
 from agentscope_rx.models.openai.strict import wire_response_format
