@@ -62,7 +62,7 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow
-from agentscope_rx.session import Checkpoint, InMemorySession, JsonSession, Session, open_session
+from agentscope_rx.session import Checkpoint, InMemorySession, Session
 from agentscope_rx.tools import (
     Inject,
     Tool,
@@ -93,13 +93,14 @@ if TYPE_CHECKING:
         sequential_pipeline,
     )
     from agentscope_rx.planning import PlanMode, PlanNotebook, TodoList
-    from agentscope_rx.session import SqliteSession
+    from agentscope_rx.session import JsonSession, SqliteSession, open_session
 
     __version__: str
 
 # few programs need these, and together they would take as long to import as the rest
 _LAZY = {
     "ConversationPool": "agentscope_rx.agent",
+    "JsonSession": "agentscope_rx.session",
     "KnowledgeBase": "agentscope_rx.knowledge",
     "MsgHub": "agentscope_rx.pipeline",
     "PlanMode": "agentscope_rx.planning",
@@ -108,6 +109,7 @@ _LAZY = {
     "SqliteSession": "agentscope_rx.session",
     "TodoList": "agentscope_rx.planning",
     "UserAgent": "agentscope_rx.agent.user",
+    "open_session": "agentscope_rx.session",
     **dict.fromkeys(
         [
             "ConditionalPipeline",

@@ -32,6 +32,7 @@ GROUPED = {"agentscope_rx.reactive"}
 LAZY = [
     "agentscope_rx",
     "agentscope_rx.agent",
+    "agentscope_rx.events",
     "agentscope_rx.hooks",
     "agentscope_rx.knowledge",
     "agentscope_rx.long_term_memory",

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
-from agentscope_rx.long_term_memory import LongTermMemory, StaticLongTermMemory, long_term_memory_tools
-from agentscope_rx.long_term_memory.record_queue import RecordingHook
 from agentscope_rx.tools import Tool
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
+    from agentscope_rx.long_term_memory import LongTermMemory
 
 LongTermMemoryMode = Literal["static", "agent", "both"]
 _MODES = get_args(LongTermMemoryMode)
@@ -34,6 +33,8 @@ class LongTermMemoryTools(Hook):
     kinds: tuple[type[Event], ...] | None = ()
 
     def __init__(self, memory: LongTermMemory) -> None:
+        from agentscope_rx.long_term_memory import long_term_memory_tools
+
         self._tools = long_term_memory_tools(memory)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -53,6 +54,9 @@ def with_long_term_memory(
     if memory is None or not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         # (the agent refuses what is no list of hooks)
         return hooks
+    # few agents have one, so its room is imported for them alone
+    from agentscope_rx.long_term_memory import LongTermMemory, StaticLongTermMemory
+
     if not isinstance(memory, LongTermMemory):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
             f"long_term_memory must be a LongTermMemory, such as SqliteLongTermMemory('notes.db'), not {memory!r:.60}."
@@ -64,6 +68,12 @@ def with_long_term_memory(
 
 def connect_long_term_memory(agent: Agent, hooks: Iterable[Hook]) -> None:
     """Connect those of the hooks that record with the agent's sessions and its shutdown."""
+    hooks = tuple(hooks)
+    if not hooks:
+        return
+    from agentscope_rx.long_term_memory import StaticLongTermMemory
+    from agentscope_rx.long_term_memory.record_queue import RecordingHook
+
     for hook in hooks:
         if isinstance(hook, StaticLongTermMemory):
             hook.connect(agent)

@@ -28,7 +28,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages.local_file import checked_root
 from agentscope_rx.reactive import Flow, Semaphore, concat_map, defer, just
-from agentscope_rx.session import Checkpoint, LeasePolicy, Session, SessionLease, WhenHeld, open_session
+from agentscope_rx.session import Checkpoint, LeasePolicy, Session, SessionLease, WhenHeld
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.session.history import checkpoint_id
 from agentscope_rx.session.state_part import StatePart
@@ -295,6 +295,9 @@ def place_of(session: Session | str | PathLike[str] | None, key: str | None) -> 
 def session_at(given: object) -> Session:
     """The session, or the one that a path or URL names."""
     if isinstance(given, (str, PathLike)):
+        # imported with the first such agent, because the stores take time to import
+        from agentscope_rx.session import open_session
+
         return open_session(cast("str | PathLike[str]", given))
     check_kind("session", given, Session, needed=True)
     return cast("Session", given)

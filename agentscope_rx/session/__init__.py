@@ -1,8 +1,8 @@
 """Sessions: saved state, in this process, in files, and on database servers.
 
-Stores in databases are imported when they are first named; those on servers need an extra each. Their differences are
-listed in the look-up page "What stores guarantee". A store of your own takes `encode`, `decode`, `StoredEntry` and the
-checks from here.
+Stores in files and databases are imported when they are first named; those on servers need an extra each. Their
+differences are listed in the look-up page "What stores guarantee". A store of your own takes `encode`, `decode`,
+`StoredEntry` and the checks from here.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.parts import Part, PartState, PartStates
-from agentscope_rx.session.copying import copy_session
 from agentscope_rx.session.entry import EntryKind, StoredEntry, check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
-from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.lease import LeasePolicy, SessionLease, WhenHeld
 from agentscope_rx.session.session import (
     ANY_VERSION,
@@ -28,18 +26,23 @@ from agentscope_rx.session.session import (
     check_expected,
 )
 from agentscope_rx.session.state_part import StatePart
-from agentscope_rx.session.urls import open_session
 
 if TYPE_CHECKING:
+    from agentscope_rx.session.copying import copy_session
+    from agentscope_rx.session.json_session import JsonSession
     from agentscope_rx.session.redis import RedisSession
     from agentscope_rx.session.sql import SqlSession
     from agentscope_rx.session.sqlite import SqliteSession
+    from agentscope_rx.session.urls import open_session
 
 _LAZY = {
+    "JsonSession": "agentscope_rx.session.json_session",
     "RedisSession": "agentscope_rx.session.redis",
     "SqlSession": "agentscope_rx.session.sql",
     # sqlite3 would take part of the time that the library takes to import
     "SqliteSession": "agentscope_rx.session.sqlite",
+    "copy_session": "agentscope_rx.session.copying",
+    "open_session": "agentscope_rx.session.urls",
 }
 
 __all__ = [

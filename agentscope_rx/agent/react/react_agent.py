@@ -45,7 +45,6 @@ from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.hooks.compaction import Compaction
-from agentscope_rx.long_term_memory import LongTermMemory
 from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.models.chat_model import ChatModel
@@ -59,6 +58,7 @@ from agentscope_rx.tools.meta_tool import META_TOOL
 if TYPE_CHECKING:
     from agentscope_rx.agent.knowledge_option import KnowledgeOption
     from agentscope_rx.knowledge.citing.knowledge_hook import KnowledgeMode
+    from agentscope_rx.long_term_memory import LongTermMemory
     from agentscope_rx.planning import PlanMode, PlanNotebook
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"

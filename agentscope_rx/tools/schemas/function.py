@@ -32,8 +32,6 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Optional, cast, get_args, get_origin
 
-import docstring_parser
-from docstring_parser import ParseError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
@@ -252,8 +250,11 @@ def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:
     if not text:
         words = name.replace("_", " ").replace("-", " ").strip()
         return f"{words[:1].upper()}{words[1:]}.", {}
+    # imported with the first tool that has a docstring
+    from docstring_parser import ParseError, parse
+
     try:
-        parsed = docstring_parser.parse(text)
+        parsed = parse(text)
     except ParseError:
         return text, {}
     described = {each.arg_name.lstrip("*"): each.description for each in parsed.params if each.description}
