@@ -35,9 +35,9 @@ class RemainingLimit(NamedTuple):
 
 
 class RequestCost(Tokens):
-    """The cost of one attempt for a token budget and for each kind of limit, and its sequence number."""
+    """The cost of one attempt for a token budget and for each kind of limit, its sequence number and admission time."""
 
-    __slots__ = ("costs", "number")
+    __slots__ = ("admitted", "costs", "number")
 
     def __init__(self, input_tokens: float, output_tokens: float) -> None:
         super().__init__(input_tokens + output_tokens)
@@ -49,6 +49,7 @@ class RequestCost(Tokens):
             "output_tokens": 1.0,
         }
         self.number: int = 0
+        self.admitted: float = 0.0
 
 
 class _Remaining:
@@ -126,7 +127,7 @@ class ProviderLimits(Limiter):
     def take(self, lease: Lease) -> None:
         request = lease.tokens
         if isinstance(request, RequestCost):
-            _, state = self._advanced(lease.loop)
+            request.admitted, state = self._advanced(lease.loop)
             request.number = next(self._numbers)
             state.unanswered[request] = None
             for limit in state.limits.values():
@@ -141,7 +142,8 @@ class ProviderLimits(Limiter):
         with LOCK:
             now, state = self._advanced(loop)
             state.unanswered.pop(request, None)
-            later = [other for other in state.unanswered if other.number > request.number]
+            # of requests admitted at one moment, any may reach the provider first
+            later = [other for other in state.unanswered if other.number > request.number or other.admitted >= rates.at]
             for window in rates.limits:
                 new = _Remaining(window, rates.at, window.remaining, request.number, longest)
                 new.left -= sum(map(new.cost, later))

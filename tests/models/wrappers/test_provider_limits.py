@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentscope_rx import GenerateOptions, Msg, ReActAgent
@@ -509,6 +509,8 @@ def test_an_even_refill_refuses_nothing_and_is_not_overslept(limit: int, after: 
     st.lists(st.integers(1, 40), max_size=12).map(lambda at: [0, *at]),
     st.lists(st.integers(0, 9), min_size=1, max_size=5),
 )
+# at t=39 one that waited and one that came just then are admitted together, and the second is answered first
+@example(limit=2, length=13.0, at=[0, 1, 1, 1, 1, 1, 1, 39, 39], takes=[1])
 def test_no_request_is_refused_and_none_waits_for_nothing(
     limit: int, length: float, at: list[int], takes: list[int]
 ) -> None:
