@@ -24,6 +24,8 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.session import ListTail, RedisSession, Saved, Session, SqlSession
 from agentscope_rx.session.redis.scripts import Keys
+from agentscope_rx.session.redis.server import CONNECTIONS, place_of
+from agentscope_rx.session.redis.server import Server as Connections
 from tests.session.server_stores import KINDS, fresh, linked, store, until, url_at
 from tests.support.servers import Server, cluster_port, postgres_url, redis_server, redis_url
 
@@ -427,6 +429,26 @@ def test_a_server_that_is_full_refuses_saves_as_a_whole(redis: Server):
         redis_command(redis, "CONFIG", "SET", "maxmemory", "0")
     for each in (session, expiring):
         each.close().run()
+
+
+def test_a_cancellation_behind_the_answer_keeps_no_connection(redis: Server):
+    async def main() -> None:
+        client = Connections(place_of(redis_url(redis), "", False), timeout=5)
+
+        async def cancelled(commands: Any) -> None:
+            await commands.time()
+            task = asyncio.current_task()
+            assert task is not None
+            # it arrives where the task waits next
+            task.cancel()
+
+        for _ in range(CONNECTIONS + 1):
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.ensure_future(client.query(cancelled))
+        assert await client.query(lambda commands: commands.time())
+        await client.close()
+
+    asyncio.run(main())
 
 
 def test_the_script_cache_may_be_emptied(redis: Server):

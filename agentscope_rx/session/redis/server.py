@@ -149,9 +149,14 @@ class Server:
             async with asyncio.timeout(self._timeout):
                 if isinstance(self._client, RedisCluster):
                     return await work(cast("Commands", self._client), progress)
-                # connected before anything is sent: a failure to connect leaves no doubt
-                async with self._client.client() as connected:
+                connected = self._client.client()
+                try:
+                    # before anything is sent: a failure to connect leaves no doubt
+                    await connected.initialize()
                     return await work(cast("Commands", connected), progress)
+                finally:
+                    # (redis-py's `async with` gives the connection up if it is cancelled meanwhile)
+                    await asyncio.shield(connected.aclose())
 
     @contextmanager
     def _our_errors(self, key: str | None, progress: _Progress) -> Generator[None]:
