@@ -21,7 +21,7 @@ from agentscope_rx.events import ActingChunkEvent
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tools.mcp import McpStdio
-from agentscope_rx.tools.process.supervised import Supervised, interpreter, namespace
+from agentscope_rx.tools.process.supervised import SUPERVISOR, Supervised, interpreter, namespace
 from agentscope_rx.tools.shell import PythonTool, Rule, ShellTool
 from tests.mcp.parts import FILE, STDIO
 from tests.security.forking import KINDS, bwrap, can_unshare, forking, left, none_left
@@ -272,3 +272,24 @@ def test_helpers_do_not_run_in_a_virtual_environment(tmp_path: Path) -> None:
         [python, "-I", "-S", "-c", "import sys; print(sys.prefix == sys.base_prefix)"], capture_output=True, check=True
     )
     assert told.stdout == b"True\n"
+
+
+_INCOMPLETE = """
+import os, runpy, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+program = runpy.run_path(%r)
+child = os.fork() or time.sleep(600)
+listed, missed = program["_children"], [1, 1, 1]
+program["_end_all"].__globals__["_children"] = lambda: [] if missed and missed.pop() else listed()
+program["_end_all"]()
+try:
+    os.kill(child, signal.SIGKILL)
+except ProcessLookupError:
+    print("ended")
+"""
+
+
+def test_a_list_that_leaves_out_a_child_keeps_none() -> None:
+    """The kernel's list of children may leave one out while another one ends."""
+    done = subprocess.run([sys.executable, "-c", _INCOMPLETE % str(SUPERVISOR)], stdout=subprocess.PIPE, timeout=60)
+    assert done.stdout == b"ended\n"

@@ -189,32 +189,46 @@ def _wait(parent: int, signals: int, reports: int) -> str:
 def _end_all() -> None:
     """Kill children until there are none. The children of a killed process become children of this one."""
     seen: set[int] = set()
-    while killed := _kill_children():
+    while _has_children():
+        killed, refused = _kill_children()
+        if refused and not killed:
+            # they run as another user now, and cannot be ended
+            return
         if killed <= seen:
             # all of them have been killed already and are about to end
             time.sleep(_MOMENT)
         seen = killed
 
 
-def _kill_children() -> set[int]:
-    """Kill all children and give their numbers; in a PID namespace one call kills every process."""
+def _has_children() -> bool:
+    """True while there are children, known for sure: the kernel's list may leave one out while another one ends."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _kill_children() -> tuple[set[int], bool]:
+    """Kill all children and give their numbers, and whether one may not be killed. As PID 1 it kills every process."""
     if os.getpid() == 1:
         try:
             os.kill(-1, signal.SIGKILL)
         except ProcessLookupError:
-            return set()
-        return {-1}
+            return set(), False
+        return {-1}, False
     killed: set[int] = set()
+    refused = False
     for pid in _children():
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
         except PermissionError:
-            # it runs as another user now, and cannot be ended
+            refused = True
             continue
         killed.add(pid)
-    return killed
+    return killed, refused
 
 
 def _children() -> list[int]:
