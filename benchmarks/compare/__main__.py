@@ -1,6 +1,6 @@
 """Measures everything and writes docs/performance.json, the tables of its page and the pictures: `make bench`.
 
-    python -m benchmarks.compare                      all, in three rounds, in about a quarter of an hour
+    python -m benchmarks.compare                      all, in three rounds, in 15 to 35 minutes
     python -m benchmarks.compare --quick              a small form, which writes nothing
     python -m benchmarks.compare --only langgraph     the bare loop, the engine, and this one; writes nothing
     python -m benchmarks.compare --also agentscope-1  with the old version, too
