@@ -167,13 +167,14 @@ def test_a_stalled_client_stops_the_reading_of_the_model():
             run = live_run(app.state.runs)
             at_rest(server, lambda: (run.statistics(), upstream.written))
             told, written = run.statistics(), upstream.written
-            assert upstream.blocked and told.withheld and told.behind == told.capacity == 64
+            # how much of the last fill the network still took is the machine's affair
+            assert upstream.blocked and told.withheld and 32 < told.behind <= told.capacity == 64
             # it reads on, and everything moves again
             for _ in range(2 * told.received):
                 client.read_until(b"event: reasoning_chunk")
             until(server, lambda: run.statistics().received > told.received and upstream.written > written)
             at_rest(server, lambda: (run.statistics(), upstream.written))
-            assert upstream.blocked and run.statistics().withheld and run.statistics().behind == 64
+            assert upstream.blocked and run.statistics().withheld and 32 < run.statistics().behind <= 64
             assert not upstream.left.is_set()
             client.close()
             assert upstream.left.wait(PATIENCE)
