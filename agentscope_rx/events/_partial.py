@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import cast
 
+from agentscope_rx.events._times import iso
 from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.messages.blocks import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.messages.msg import Msg, MsgRole
@@ -45,7 +45,7 @@ class PartialMessage:
         parts = zip(self._parts, self._counts, strict=True)
         content = [part.upto(count) if isinstance(part, BlockBuilder) else part for part, count in parts]
         # chunks without an id are not those of a run
-        return Msg(self._agent, content, MsgRole.ASSISTANT, id=self.id or "partial", timestamp=_iso(self._begun))
+        return Msg(self._agent, content, MsgRole.ASSISTANT, id=self.id or "partial", timestamp=iso(self._begun))
 
     def _join(self, piece: ContentBlock) -> None:
         key = _key(piece)
@@ -99,11 +99,3 @@ def _continues(whole: ContentBlock, part: object) -> bool:
     if isinstance(whole, ThinkingBlock):
         return isinstance(part, ThinkingBlock) and whole.thinking.startswith(part.thinking)
     return type(whole) is type(part)
-
-
-def _iso(timestamp: float) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        # not a time of this calendar
-        return datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds")

@@ -3,13 +3,14 @@
 agent.stream("hi")                                  Flow[Event], in the order of the run
 agent.stream("hi").of_type(ReasoningChunkEvent)     Flow[ReasoningChunkEvent]
 agent.stream("hi").text()                           Flow[str]: the text, as it is written
+agent.stream("hi").blocks()                         Flow[BlockEvent]: AgentScope 2's vocabulary
 agent.stream("hi").buffered(64, max_bytes=2**20)    through a buffer of 64 events and 1 MB of content
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events._size import event_size
@@ -18,6 +19,9 @@ from agentscope_rx.events.kinds import PostCallEvent, ReasoningChunkEvent, Summa
 from agentscope_rx.messages.blocks import TextBlock
 from agentscope_rx.reactive import Flow, FlowIterator, Overflow, defer, flat_map_iterable
 from agentscope_rx.reactive.channel import DEFAULT_CAPACITY
+
+if TYPE_CHECKING:
+    from agentscope_rx.events.blocks import BlockEvent
 
 E = TypeVar("E", bound=Event)
 
@@ -54,6 +58,19 @@ class EventStream(Flow[Event]):
         Cancels: the run.
         """
         return defer(lambda: self.pipe(flat_map_iterable(_TextParts().of)))
+
+    def blocks(self, *, session_id: str = "", reply_id: str | None = None) -> Flow[BlockEvent]:
+        """The events in AgentScope 2's vocabulary: blocks that start, grow and end (see `events.blocks`).
+
+        `session_id` is that of the reply; `reply_id` the id of the parked reply that the run continues, if it does.
+
+        Signals: the events of the run's events; completion or the error of the run, behind its REPLY_END.
+        Cancels: the run.
+        """
+        # its 28 kinds are imported by those who use them
+        from agentscope_rx.events.blocks import BlockView
+
+        return defer(lambda: self.pipe(flat_map_iterable(BlockView(session_id=session_id, reply_id=reply_id).add)))
 
     def buffered(
         self,
