@@ -26,14 +26,19 @@ from agentscope_rx.service.failure import (
     ServiceError,
     ServiceStoppingError,
     TooManyRunsError,
+    UnknownAgentError,
     UnknownRunError,
     answer_error,
 )
+from agentscope_rx.service.host import AgentHost
 from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_response
+from agentscope_rx.service.protocols.sse_format import EventEncoder
 from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
 from agentscope_rx.service.runs.registry import Runs
 
 __all__ = [
+    "AgentHost",
+    "EventEncoder",
     "EventsGoneError",
     "GuardOptions",
     "LiveRun",
@@ -45,6 +50,7 @@ __all__ = [
     "ServiceError",
     "ServiceStoppingError",
     "TooManyRunsError",
+    "UnknownAgentError",
     "UnknownRunError",
     "answer_error",
     "create_app",

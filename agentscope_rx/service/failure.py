@@ -5,6 +5,7 @@
 | `MalformedBodyError`                      | 400    | the body is not JSON                           |
 | `InvalidInputError`                       | 422    | the body is JSON, but no valid input           |
 | `UnknownRunError`                         | 404    | no such run, or it is no longer kept           |
+| `UnknownAgentError`                       | 404    | no agent of that name                          |
 | `AgentBusyError`                          | 409    | the agent is running; that run goes on         |
 | `ConversationLeasedError`                 | 409    | another process is running in the conversation |
 | `QueuedCallInterruptedError`              | 409    | interrupted while it waited for its turn       |
@@ -53,6 +54,19 @@ class UnknownRunError(ServiceError):
         self.run_id = run_id
 
 
+class UnknownAgentError(ServiceError):
+    """The service has no agent of the name `name`; `names` are those that it has."""
+
+    def __init__(self, name: str | None, names: tuple[str, ...]) -> None:
+        known = ", ".join(names)
+        if name is None:
+            super().__init__(f"The request names no agent. The service has {known:.500}.")
+        else:
+            super().__init__(f"There is no agent {name!r:.200}. The service has {known:.500}.")
+        self.name = name
+        self.names = names
+
+
 class ServiceStoppingError(ServiceError):
     """The application is shutting down and begins no further run."""
 
@@ -82,6 +96,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (MalformedBodyError, 400),
     (InvalidInputError, 422),
     (UnknownRunError, 404),
+    (UnknownAgentError, 404),
     (AgentBusyError, 409),
     (ConversationLeasedError, 409),
     (QueuedCallInterruptedError, 409),

@@ -11,6 +11,7 @@ from agentscope_rx.tools.arguments import InvalidArgumentsError
 from agentscope_rx.tools.background import Background
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
+from agentscope_rx.tools.client_tools import ClientTools
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.from_schema import ExternalTool, schema_of, tool_from_schema
@@ -38,6 +39,7 @@ _LAZY = {
 __all__ = [
     "ApprovalPolicy",
     "Background",
+    "ClientTools",
     "Effects",
     "ExternalTool",
     "FolderEvictor",

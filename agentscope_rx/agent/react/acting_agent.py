@@ -53,6 +53,7 @@ from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, just,
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tools.argument_wrappers import check_layers
 from agentscope_rx.tools.base import InDoubt
+from agentscope_rx.tools.client_tools import ClientTools
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
@@ -248,7 +249,10 @@ class ActingAgent(Agent):
         if self._background is not None or toolkit.runs_background:
             run.conversation.jobs = jobs_of(self, run, self._background)
         groups = toolkit.groups
-        if groups or toolkit.context_store is not None:
+        brought = None if context is None or run.conversation.on_run is not None else context.get(ClientTools)
+        if brought:
+            run.toolkit = brought.over(toolkit)
+        elif groups or toolkit.context_store is not None:
             # each conversation has its own active groups, and each run the context store of its beginning
             run.toolkit = toolkit.overlay()
         if groups:

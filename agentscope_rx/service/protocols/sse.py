@@ -30,7 +30,7 @@ from agentscope_rx.reactive import from_callable
 from agentscope_rx.reactive.log_readers import LogReader
 from agentscope_rx.reactive.replay_log import LogStatistics
 from agentscope_rx.service.failure import error_response
-from agentscope_rx.service.protocols.sse_format import body, wait_for_event
+from agentscope_rx.service.protocols.sse_format import EventEncoder, body, wait_for_event
 from agentscope_rx.service.runs.live_run import LiveRun
 
 HEARTBEAT_SECONDS = 15.0
@@ -48,6 +48,7 @@ def sse_response(
     retry: float | None = None,
     send_timeout: float | None = SEND_TIMEOUT_SECONDS,
     headers: Mapping[str, str] | None = None,
+    encoder: EventEncoder | None = None,
 ) -> SSEResponse:
     """A response that sends the events of a run. It begins the run, or joins it, when it is sent.
 
@@ -58,12 +59,13 @@ def sse_response(
     | `heartbeat` | seconds of silence after which a comment is sent; None: never |
     | `retry` | seconds after which the client is to reconnect; None: its default |
     | `send_timeout` | seconds after which a client that does not read counts as gone; None: never |
+    | `encoder` | another protocol's form of the events |
 
     A client that has all events of an ended run gets 204, so that a browser does not reconnect.
     """
     check_sending(heartbeat, retry, send_timeout)
     live = run if isinstance(run, LiveRun) else LiveRun(run)
-    return SSEResponse(live, after, heartbeat, retry, send_timeout, headers)
+    return SSEResponse(live, after, heartbeat, retry, send_timeout, headers, encoder)
 
 
 def check_sending(heartbeat: float | None, retry: float | None, send_timeout: float | None) -> None:
@@ -101,6 +103,7 @@ class SSEResponse(Response):
         retry: float | None,
         send_timeout: float | None,
         headers: Mapping[str, str] | None,
+        encoder: EventEncoder | None = None,
     ) -> None:
         # without the base class's __init__, which sets a content-length of 0
         self.status_code = 200
@@ -110,6 +113,7 @@ class SSEResponse(Response):
         self._heartbeat = heartbeat
         self._retry = retry
         self._send_timeout = send_timeout
+        self._encoder = encoder
         self.init_headers({**_HEADERS, **(headers or {})})
 
     def statistics(self) -> LogStatistics:
@@ -150,7 +154,9 @@ class SSEResponse(Response):
 
         try:
             await self._begin(put)
-            async with aclosing(body(reader, heartbeat=self._heartbeat, retry=self._retry)) as chunks:
+            async with aclosing(
+                body(reader, encoder=self._encoder, heartbeat=self._heartbeat, retry=self._retry)
+            ) as chunks:
                 async for chunk in chunks:
                     await put({"type": "http.response.body", "body": chunk, "more_body": True})
             await put({"type": "http.response.body", "body": b"", "more_body": False})

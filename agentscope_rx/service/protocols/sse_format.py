@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors.text import encode_json
@@ -31,6 +32,40 @@ HEARTBEAT = b":\n"
 empty event at each of those."""
 
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
+
+
+class EventEncoder(Protocol):
+    """The form that a protocol gives the events of a run, for one client. Each method may return no bytes."""
+
+    def encode(self, logged: LoggedEvent) -> bytes:
+        """The bytes of the next event."""
+        ...
+
+    def fail(self, error: Exception) -> bytes:
+        """The bytes for an error that the log ends with, or that encoding the next event has raised."""
+        ...
+
+    def close(self) -> bytes:
+        """The bytes after the run's last event."""
+        ...
+
+
+class OwnFormat:
+    """Our own events as they are: the default `EventEncoder`."""
+
+    __slots__ = ()
+
+    def encode(self, logged: LoggedEvent) -> bytes:
+        """The event with its number, from which a client can resume."""
+        return frame(logged)
+
+    def fail(self, error: Exception) -> bytes:
+        """An `error` event without an id, because a client cannot resume after it."""
+        return encode_frame(ErrorEvent.type, ErrorEvent.of(error).to_json())
+
+    def close(self) -> bytes:
+        """Nothing: the run's last event says how it ended."""
+        return b""
 
 
 def frame(logged: LoggedEvent) -> bytes:
@@ -51,12 +86,14 @@ def retry_hint(seconds: float) -> bytes:
 
 
 async def body(
-    reader: LogReader[LoggedEvent], *, heartbeat: float | None = None, retry: float | None = None
+    reader: LogReader[LoggedEvent],
+    *,
+    encoder: EventEncoder | None = None,
+    heartbeat: float | None = None,
+    retry: float | None = None,
 ) -> AsyncGenerator[bytes]:
-    """Yields whole events and comments; ends after the run's last event. Reads the next event only on demand.
-
-    An error that the log ends with becomes an `error` event without an id, because a client cannot resume after it.
-    """
+    """Yields whole events and comments; ends after the run's last event. Reads the next event only on demand."""
+    encoder = encoder or OwnFormat()
     loop = asyncio.get_running_loop()
     if retry is not None:
         yield retry_hint(retry)
@@ -66,15 +103,17 @@ async def body(
             yield HEARTBEAT
             beat = loop.time() + heartbeat
         try:
-            if not await wait_for_event(reader, beat):
-                return
+            more = await wait_for_event(reader, beat)
             # an event of `agent.start()` is written as JSON only now, and may have no JSON form
-            chunk = frame(reader.take()) if reader.waiting else None
+            chunk = encoder.encode(reader.take()) if reader.waiting else b""
+            if not more:
+                chunk = encoder.close()
         except Exception as error:
-            yield encode_frame(ErrorEvent.type, ErrorEvent.of(error).to_json())
-            return
-        if chunk is not None:
+            chunk, more = encoder.fail(error), False
+        if chunk:
             yield chunk
+        if not more:
+            return
 
 
 async def wait_for_event(reader: LogReader[LoggedEvent], until: float | None) -> bool:

@@ -1,0 +1,160 @@
+"""`AgentHost`: the agents that the protocols serve, with the conversations and runs of their clients.
+
+    POST ... --> protocol --> host.begin("assistant", input, user=..., session_id=...) --> LiveRun --> SSEResponse
+
+A conversation is one of three:
+
+| the request has            | the conversation                                                                    |
+|----------------------------|-------------------------------------------------------------------------------------|
+| a session id               | is stored: the pool of the agent loads it, runs it and saves it                     |
+| its whole history          | is the request's own: a memory that has this history, gone at the end of the run    |
+| neither                    | begins with the input, and is gone at the end of the run                            |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from os import PathLike
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from typing_extensions import Unpack
+
+from agentscope_rx.agent import Agent, ConversationPool
+from agentscope_rx.agent.input import CallInput
+from agentscope_rx.agent.pool.leased_conversation import PoolCallOptions, conversation_key
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import StreamOptions
+from agentscope_rx.memory import InMemoryMemory
+from agentscope_rx.messages import Msg, ToolUseBlock
+from agentscope_rx.reactive import Flow
+from agentscope_rx.service.failure import UnknownAgentError
+from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
+from agentscope_rx.service.runs.registry import Runs
+from agentscope_rx.session import InMemorySession, LeasePolicy, Session, WhenHeld
+
+ANYONE = "anyone"
+"""The user of a service that does not tell its users apart."""
+
+
+class AgentHost:
+    """Agents by name, as protocols serve them. Use it as an async context manager: leaving it ends runs and pools.
+
+    - `agents`: one agent, or agents by the name under which clients ask for them.
+    - `sessions`: where conversations are stored, a `Session`, or its path or URL; by default in memory. `lease` lets
+      several processes serve the same conversations; `file_root` is the folder of files that messages may name.
+    - `runs`: the runs of the application. `on_disconnect`, `log_capacity` and `max_log_bytes` are those of each run.
+    """
+
+    def __init__(
+        self,
+        agents: Agent | Mapping[str, Agent],
+        *,
+        sessions: Session | str | PathLike[str] | None = None,
+        lease: LeasePolicy | WhenHeld | None = None,
+        file_root: str | PathLike[str] | None = None,
+        runs: Runs | None = None,
+        on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
+        log_capacity: int | None = None,
+        max_log_bytes: int = MAX_LOG_BYTES,
+    ) -> None:
+        named = {agents.name: agents} if isinstance(agents, Agent) else dict(agents)
+        if not named:
+            raise ConfigurationError("An AgentHost needs at least one agent.")
+        for name, agent in named.items():
+            if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"The agent {name!r:.60} must be an Agent, not {agent!r:.60}.")
+        bounds_of(on_disconnect, log_capacity, max_log_bytes)
+        store: Session | str | PathLike[str] = InMemorySession() if sessions is None else sessions
+        self.agents: Mapping[str, Agent] = named
+        self.file_root = file_root
+        self.runs: Runs = runs or Runs()
+        self._on_disconnect: OnDisconnectChoice = on_disconnect
+        self._log_capacity = log_capacity
+        self._max_log_bytes = max_log_bytes
+        self._stack = AsyncExitStack()
+        self._pools = {
+            name: ConversationPool(
+                agent,
+                store,
+                key=partial(_key, name),
+                file_root=file_root,
+                lease=lease,
+            )
+            for name, agent in named.items()
+        }
+
+    def agent(self, name: str | None = None) -> Agent:
+        """The agent of this name, or the only one; `UnknownAgentError` if there is none."""
+        return self.agents[self.name_of(name)]
+
+    def name_of(self, name: str | None) -> str:
+        """The name of the agent that a request asks for; `UnknownAgentError` if there is none."""
+        if name is None and len(self.agents) == 1:
+            return next(iter(self.agents))
+        if name is None or name not in self.agents:
+            raise UnknownAgentError(name, tuple(self.agents))
+        return name
+
+    def pool(self, name: str | None = None) -> ConversationPool:
+        """The stored conversations of an agent."""
+        return self._pools[self.name_of(name)]
+
+    def begin(
+        self,
+        name: str | None,
+        input: CallInput,
+        *,
+        user: str = ANYONE,
+        session_id: str | None = None,
+        history: Iterable[Msg] = (),
+        stream_options: StreamOptions | None = None,
+        **options: Unpack[PoolCallOptions],
+    ) -> LiveRun:
+        """A run of this agent, which begins when its first client follows it.
+
+        With a `session_id` it is a run of the stored conversation of this user, else of one that has this `history`.
+        Options as for `Agent.call`.
+        """
+        agent = self.agent(name)
+        if session_id is not None:
+            events = self.pool(name).stream(user, session_id, input, stream_options, **options)
+        else:
+            memory = InMemoryMemory(list(history))
+            events = agent.stream(input, stream_options, memory=memory, **options)
+        return self.runs.add(
+            events,
+            on_disconnect=self._on_disconnect,
+            capacity=self._log_capacity,
+            max_bytes=self._max_log_bytes,
+            agent=agent,
+        )
+
+    def pending_calls(self, name: str | None, user: str, session_id: str) -> Flow[tuple[ToolUseBlock, ...]]:
+        """The calls of a stored conversation that wait for an answer.
+
+        Signals and cancels: as `ConversationPool.pending_calls`.
+        """
+        return self.pool(name).pending_calls(user, session_id)
+
+    async def __aenter__(self) -> Self:
+        stack = AsyncExitStack()
+        for pool in self._pools.values():
+            await stack.enter_async_context(pool)
+        # left first: the pools wait for the runs
+        await stack.enter_async_context(self.runs)
+        self._stack = stack
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+
+def _key(name: str, user: str, session_id: str) -> str:
+    """The session's key: another one for each agent, user and session id."""
+    return f"{quote(name, safe='')}/{conversation_key(user, session_id)}"
