@@ -67,7 +67,7 @@ class MessageBlocks:
     __slots__ = ("_calls", "_make", "_shown", "id")
 
     def __init__(self, id: str, make: Make) -> None:
-        self.id = id
+        self.id: str = id
         self._make = make
         self._shown: list[_Shown] = []
         self._calls: dict[str, _Shown] = {}
