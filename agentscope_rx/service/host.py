@@ -7,13 +7,13 @@ A conversation is one of three:
 | the request has            | the conversation                                                                    |
 |----------------------------|-------------------------------------------------------------------------------------|
 | a session id               | is stored: the pool of the agent loads it, runs it and saves it                     |
-| its whole history          | is the request's own: a memory that has this history, gone at the end of the run    |
+| its whole history          | is the request's own, in a memory that the protocol makes                           |
 | neither                    | begins with the input, and is gone at the end of the run                            |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from os import PathLike
@@ -28,8 +28,8 @@ from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.pool.leased_conversation import PoolCallOptions, conversation_key
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import StreamOptions
-from agentscope_rx.memory import InMemoryMemory
-from agentscope_rx.messages import Msg, ToolUseBlock
+from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.reactive import Flow
 from agentscope_rx.service.failure import UnknownAgentError
 from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
@@ -110,21 +110,20 @@ class AgentHost:
         *,
         user: str = ANYONE,
         session_id: str | None = None,
-        history: Iterable[Msg] = (),
+        memory: Memory | None = None,
         stream_options: StreamOptions | None = None,
         **options: Unpack[PoolCallOptions],
     ) -> LiveRun:
         """A run of this agent, which begins when its first client follows it.
 
-        With a `session_id` it is a run of the stored conversation of this user, else of one that has this `history`.
-        Options as for `Agent.call`.
+        With a `session_id` it is a run of the stored conversation of this user, else of the conversation in `memory`, by
+        default a new one. Options as for `Agent.call`.
         """
         agent = self.agent(name)
         if session_id is not None:
             events = self.pool(name).stream(user, session_id, input, stream_options, **options)
         else:
-            memory = InMemoryMemory(list(history))
-            events = agent.stream(input, stream_options, memory=memory, **options)
+            events = agent.stream(input, stream_options, memory=memory or InMemoryMemory(), **options)
         return self.runs.add(
             events,
             on_disconnect=self._on_disconnect,

@@ -77,7 +77,7 @@ def test_a_talkative_run_does_not_keep_the_beats_away():
 def test_without_a_heartbeat_there_is_none():
     source = Source(1000)
     seen = run_virtual(written(from_async_iterable(source.events), retry=3))
-    assert seen == [(0, b"retry: 3000\n"), (1000, sent(1000))]
+    assert seen == [(1000, b"retry: 3000\n" + sent(1000))]
 
 
 def test_a_late_reader_gets_one_beat_and_whole_events():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentscope_rx import ConfigurationError, Msg, ReActAgent
+from agentscope_rx import ConfigurationError, InMemoryMemory, Msg, ReActAgent
 from agentscope_rx.service import AgentHost, UnknownAgentError
 from agentscope_rx.service.runs.live_run import LiveRun
 from agentscope_rx.testing import ScriptedModel, run_virtual
@@ -38,13 +38,13 @@ def test_a_session_id_names_a_stored_conversation_of_a_user() -> None:
     assert texts(model, 2) == ["other"]
 
 
-def test_a_history_is_the_conversation_of_one_request() -> None:
+def test_a_memory_is_the_conversation_of_one_request() -> None:
     model = ScriptedModel("one", "two")
 
     async def main() -> None:
         async with AgentHost(ReActAgent("a", model)) as host:
-            history = [Msg.user("before"), Msg.assistant("yes")]
-            await answered(host.begin(None, "now", history=history))
+            memory = InMemoryMemory([Msg.user("before"), Msg.assistant("yes")])
+            await answered(host.begin(None, "now", memory=memory))
             await answered(host.begin(None, "alone"))
             assert host.runs.statistics() == (0, 0, 0)
 

@@ -6,14 +6,14 @@
 | does not read                 | waits; after `send_timeout` seconds the client counts as gone                     |
 | disconnects                   | stops and is cleaned up, or goes on: see `on_disconnect`                          |
 
-The status is sent at the run's first signal, or at the first heartbeat if that is earlier. Before it an error is a
+The status is sent with the first bytes: of an event, or of a heartbeat if that is earlier. Before it an error is a
 status with a JSON body (see `failure`); after it an error is the last event, of type `error`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 
 from reactivex import Observable
@@ -30,7 +30,7 @@ from agentscope_rx.reactive import from_callable
 from agentscope_rx.reactive.log_readers import LogReader
 from agentscope_rx.reactive.replay_log import LogStatistics
 from agentscope_rx.service.failure import error_response
-from agentscope_rx.service.protocols.sse_format import EventEncoder, body, wait_for_event
+from agentscope_rx.service.protocols.sse_format import EventEncoder, body
 from agentscope_rx.service.runs.live_run import LiveRun
 
 HEARTBEAT_SECONDS = 15.0
@@ -49,6 +49,7 @@ def sse_response(
     send_timeout: float | None = SEND_TIMEOUT_SECONDS,
     headers: Mapping[str, str] | None = None,
     encoder: EventEncoder | None = None,
+    refused: Callable[[Exception], Response] = error_response,
 ) -> SSEResponse:
     """A response that sends the events of a run. It begins the run, or joins it, when it is sent.
 
@@ -60,12 +61,13 @@ def sse_response(
     | `retry` | seconds after which the client is to reconnect; None: its default |
     | `send_timeout` | seconds after which a client that does not read counts as gone; None: never |
     | `encoder` | another protocol's form of the events |
+    | `refused` | the response to an error before the first bytes |
 
     A client that has all events of an ended run gets 204, so that a browser does not reconnect.
     """
     check_sending(heartbeat, retry, send_timeout)
     live = run if isinstance(run, LiveRun) else LiveRun(run)
-    return SSEResponse(live, after, heartbeat, retry, send_timeout, headers, encoder)
+    return SSEResponse(live, after, heartbeat, retry, send_timeout, headers, encoder, refused)
 
 
 def check_sending(heartbeat: float | None, retry: float | None, send_timeout: float | None) -> None:
@@ -104,6 +106,7 @@ class SSEResponse(Response):
         send_timeout: float | None,
         headers: Mapping[str, str] | None,
         encoder: EventEncoder | None = None,
+        refused: Callable[[Exception], Response] = error_response,
     ) -> None:
         # without the base class's __init__, which sets a content-length of 0
         self.status_code = 200
@@ -114,6 +117,7 @@ class SSEResponse(Response):
         self._retry = retry
         self._send_timeout = send_timeout
         self._encoder = encoder
+        self._refused = refused
         self.init_headers({**_HEADERS, **(headers or {})})
 
     def statistics(self) -> LogStatistics:
@@ -131,44 +135,43 @@ class SSEResponse(Response):
         try:
             reader = self.run.follow(self._after)
         except Exception as error:
-            await error_response(error)(scope, receive, send)
+            await self._refused(error)(scope, receive, send)
             return
         sending = from_callable(lambda: self._write(reader, scope, receive, send))
         try:
             # the first to end disposes the other
-            await sending.pipe(ops.merge(from_callable(lambda: _disconnected(receive))), ops.first())
+            await sending.pipe(ops.merge(from_callable(lambda: disconnected(receive))), ops.first())
         finally:
             await self.run.leave(reader)
 
     async def _write(self, reader: LogReader[LoggedEvent], scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            until = None if self._heartbeat is None else asyncio.get_running_loop().time() + self._heartbeat
-            await wait_for_event(reader, until)
-        except Exception as error:
-            await error_response(error)(scope, receive, send)
-            return
-
         async def put(message: Message) -> None:
             async with asyncio.timeout(self._send_timeout):
                 await send(message)
 
-        try:
-            await self._begin(put)
-            async with aclosing(
-                body(reader, encoder=self._encoder, heartbeat=self._heartbeat, retry=self._retry)
-            ) as chunks:
+        async with aclosing(
+            body(reader, encoder=self._encoder, heartbeat=self._heartbeat, retry=self._retry, refuse=True)
+        ) as chunks:
+            try:
+                first = await anext(chunks, b"")
+            except Exception as error:
+                await self._refused(error)(scope, receive, send)
+                return
+            try:
+                await self._begin(put)
+                await put({"type": "http.response.body", "body": first, "more_body": True})
                 async for chunk in chunks:
                     await put({"type": "http.response.body", "body": chunk, "more_body": True})
-            await put({"type": "http.response.body", "body": b"", "more_body": False})
-        except (TimeoutError, OSError):
-            # the client does not read, or the server reports that it has disconnected
-            return
+                await put({"type": "http.response.body", "body": b"", "more_body": False})
+            except (TimeoutError, OSError):
+                # the client does not read, or the server reports that it has disconnected
+                return
 
     async def _begin(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
     """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -91,16 +91,21 @@ async def body(
     encoder: EventEncoder | None = None,
     heartbeat: float | None = None,
     retry: float | None = None,
+    refuse: bool = False,
 ) -> AsyncGenerator[bytes]:
-    """Yields whole events and comments; ends after the run's last event. Reads the next event only on demand."""
+    """Yields whole events and comments; ends after the run's last event. Reads the next event only on demand.
+
+    An error is the last thing that is sent. With `refuse` one before the first bytes is raised, because the response
+    can still have a status for it.
+    """
     encoder = encoder or OwnFormat()
     loop = asyncio.get_running_loop()
-    if retry is not None:
-        yield retry_hint(retry)
+    started = False
     beat = None if heartbeat is None else loop.time() + heartbeat
     while True:
         if beat is not None and heartbeat is not None and loop.time() >= beat:
-            yield HEARTBEAT
+            yield _first(HEARTBEAT, started, retry)
+            started = True
             beat = loop.time() + heartbeat
         try:
             more = await wait_for_event(reader, beat)
@@ -109,11 +114,18 @@ async def body(
             if not more:
                 chunk = encoder.close()
         except Exception as error:
+            if refuse and not started:
+                raise
             chunk, more = encoder.fail(error), False
         if chunk:
-            yield chunk
+            yield _first(chunk, started, retry)
+            started = True
         if not more:
             return
+
+
+def _first(chunk: bytes, started: bool, retry: float | None) -> bytes:
+    return chunk if started or retry is None else retry_hint(retry) + chunk
 
 
 async def wait_for_event(reader: LogReader[LoggedEvent], until: float | None) -> bool:
