@@ -31,6 +31,7 @@ from agentscope_rx.service.failure import (
     answer_error,
 )
 from agentscope_rx.service.host import AgentHost
+from agentscope_rx.service.protocols.openai import openai_routes
 from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_response
 from agentscope_rx.service.protocols.sse_format import EventEncoder
 from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
@@ -55,5 +56,6 @@ __all__ = [
     "answer_error",
     "create_app",
     "last_event_id",
+    "openai_routes",
     "sse_response",
 ]

@@ -21,10 +21,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from inspect import isawaitable
 from os import PathLike
-from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import from_json
+from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -35,13 +33,13 @@ from starlette.routing import Route
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.agent.inbox import When
-from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.events import StreamOptions
 from agentscope_rx.guard import GuardOptions, RequestGuard
-from agentscope_rx.guard.body import is_closed
 from agentscope_rx.messages import ApprovalAnswer, Msg
 from agentscope_rx.messages.sources import reading
-from agentscope_rx.service.failure import MalformedBodyError, answer_error
+from agentscope_rx.service.bodies import read_body
+from agentscope_rx.service.failure import answer_error
 from agentscope_rx.service.protocols.sse import (
     HEARTBEAT_SECONDS,
     SEND_TIMEOUT_SECONDS,
@@ -56,10 +54,6 @@ from agentscope_rx.service.trace_parent import TraceParent
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
 """Returns the agent for a request, by its path, headers or body."""
-
-LISTED_PROBLEMS = 1000
-
-M = TypeVar("M", bound=BaseModel)
 
 
 def create_app(
@@ -113,7 +107,7 @@ def create_app(
     runs = Runs(keep_seconds=keep_seconds, max_live=max_live_runs, max_kept=max_kept_runs)
 
     async def run(request: Request) -> SSEResponse:
-        body = await _body(request, _RunBody, files)
+        body = await read_body(request, _RunBody, files)
         chosen = await _agent_of(agent, request)
         events = chosen.stream(body.input, options)
         live = runs.add(
@@ -127,12 +121,12 @@ def create_app(
 
     async def interrupt(request: Request) -> JSONResponse:
         live = runs.find(request.path_params["run_id"])
-        body = await _body(request, _InterruptBody)
+        body = await read_body(request, _InterruptBody)
         return JSONResponse({"interrupted": live.interrupt(body.text)})
 
     async def enqueue(request: Request) -> JSONResponse:
         live = runs.find(request.path_params["run_id"])
-        body = await _body(request, _EnqueueBody, files)
+        body = await read_body(request, _EnqueueBody, files)
         live.enqueue(body.input, body.when)
         return JSONResponse({"enqueued": True}, 202)
 
@@ -221,35 +215,6 @@ class _InterruptBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str | None = None
-
-
-async def _body(request: Request, kind: type[M], context: dict[str, object] | None = None) -> M:
-    """The JSON of a request as this model; an empty body is an empty object."""
-    given = _parsed(await request.body())
-    try:
-        return kind.model_validate(given, context=context)
-    except ValidationError as error:
-        raise InvalidInputError(f"The body is invalid: {_problems(error):.1000}") from None
-    except RecursionError:
-        raise InvalidInputError("The body is invalid: it is nested too deeply.") from None
-
-
-def _parsed(raw: bytes) -> object:
-    try:
-        # not `json`: it decodes the whole text first, at four times the size if it has an emoji
-        return from_json(raw or b"{}", allow_inf_nan=False, cache_strings="keys")
-    except ValueError as error:
-        if "recursion limit" in str(error) and is_closed(raw):
-            raise InvalidInputError("The body is nested too deeply.") from None
-        raise MalformedBodyError(f"The body is not JSON: {error}") from None
-
-
-def _problems(error: ValidationError) -> str:
-    if error.error_count() > LISTED_PROBLEMS:
-        # the list would take many times the memory of the body
-        return f"it has {error.error_count()} problems"
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found)
 
 
 async def _agent_of(agent: Agent | AgentFactory, request: Request) -> Agent:

@@ -23,6 +23,8 @@ After that an error is the last event, of type `error`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -109,10 +111,19 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def error_response(error: Exception) -> JSONResponse:
-    """The error as a JSON response with its status.
+class Answer(NamedTuple):
+    """What a client is told of an error, in whatever form."""
 
-    With status 500 the response has only the type of the error, because its text may name paths and hosts.
+    status: int
+    kind: str
+    message: str
+    headers: Mapping[str, str]
+
+
+def answer_to(error: Exception) -> Answer:
+    """The status and the words for this error.
+
+    With status 500 they have only the type of the error, because its text may name paths and hosts.
     """
     kind, message = type(error).__name__, str(error)
     headers: dict[str, str] = {}
@@ -130,6 +141,12 @@ def error_response(error: Exception) -> JSONResponse:
         # the traceback is only in the log
         _log.error("answered with 500: %s", error, exc_info=error)
         message = "The service failed. See its log."
+    return Answer(status, kind, message, headers)
+
+
+def error_response(error: Exception) -> JSONResponse:
+    """The error as a JSON response with its status: see `answer_to`."""
+    status, kind, message, headers = answer_to(error)
     return JSONResponse({"error": {"type": kind, "message": message}}, status, headers)
 
 

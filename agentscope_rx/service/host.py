@@ -13,7 +13,7 @@ A conversation is one of three:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from os import PathLike
@@ -21,13 +21,16 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from starlette.requests import Request
 from typing_extensions import Unpack
 
 from agentscope_rx.agent import Agent, ConversationPool
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.pool.leased_conversation import PoolCallOptions, conversation_key
+from agentscope_rx.agent.saving_agent import session_at
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.events import StreamOptions
+from agentscope_rx.events import Event, StreamOptions
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.reactive import Flow
@@ -46,6 +49,7 @@ class AgentHost:
     - `agents`: one agent, or agents by the name under which clients ask for them.
     - `sessions`: where conversations are stored, a `Session`, or its path or URL; by default in memory. `lease` lets
       several processes serve the same conversations; `file_root` is the folder of files that messages may name.
+    - `user_of`: the user of a request, from its authentication. Without it all clients are one user.
     - `runs`: the runs of the application. `on_disconnect`, `log_capacity` and `max_log_bytes` are those of each run.
     """
 
@@ -56,6 +60,7 @@ class AgentHost:
         sessions: Session | str | PathLike[str] | None = None,
         lease: LeasePolicy | WhenHeld | None = None,
         file_root: str | PathLike[str] | None = None,
+        user_of: Callable[[Request], str] | None = None,
         runs: Runs | None = None,
         on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
         log_capacity: int | None = None,
@@ -68,10 +73,13 @@ class AgentHost:
             if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(f"The agent {name!r:.60} must be an Agent, not {agent!r:.60}.")
         bounds_of(on_disconnect, log_capacity, max_log_bytes)
-        store: Session | str | PathLike[str] = InMemorySession() if sessions is None else sessions
+        self.session: Session = InMemorySession() if sessions is None else session_at(sessions)
+        self.stores: bool = sessions is not None
+        """The conversations outlast the process, or belong to the application."""
         self.agents: Mapping[str, Agent] = named
         self.file_root = file_root
         self.runs: Runs = runs or Runs()
+        self._user_of = user_of
         self._on_disconnect: OnDisconnectChoice = on_disconnect
         self._log_capacity = log_capacity
         self._max_log_bytes = max_log_bytes
@@ -79,8 +87,8 @@ class AgentHost:
         self._pools = {
             name: ConversationPool(
                 agent,
-                store,
-                key=partial(_key, name),
+                self.session,
+                key=partial(self.key, name),
                 file_root=file_root,
                 lease=lease,
             )
@@ -103,6 +111,14 @@ class AgentHost:
         """The stored conversations of an agent."""
         return self._pools[self.name_of(name)]
 
+    def key(self, name: str, user: str, session_id: str) -> str:
+        """The session's key of a conversation: another one for each agent, user and session id."""
+        return f"{quote(name, safe='')}/{conversation_key(user, session_id)}"
+
+    def user_of(self, request: Request) -> str:
+        """The user of a request, who reaches the own conversations only."""
+        return ANYONE if self._user_of is None else self._user_of(request)
+
     def begin(
         self,
         name: str | None,
@@ -111,25 +127,28 @@ class AgentHost:
         user: str = ANYONE,
         session_id: str | None = None,
         memory: Memory | None = None,
+        through: Callable[[Flow[Event]], Flow[Event]] | None = None,
         stream_options: StreamOptions | None = None,
         **options: Unpack[PoolCallOptions],
     ) -> LiveRun:
         """A run of this agent, which begins when its first client follows it.
 
-        With a `session_id` it is a run of the stored conversation of this user, else of the conversation in `memory`, by
-        default a new one. Options as for `Agent.call`.
+        With a `session_id` it is a run of the stored conversation of this user, else of the conversation in `memory`,
+        by default a new one. `through` may do more with the events of the run. Options as for `Agent.call`.
         """
         agent = self.agent(name)
         if session_id is not None:
-            events = self.pool(name).stream(user, session_id, input, stream_options, **options)
+            events: Flow[Event] = self.pool(name).stream(user, session_id, input, stream_options, **options)
         else:
-            events = agent.stream(input, stream_options, memory=memory or InMemoryMemory(), **options)
+            own = InMemoryMemory() if memory is None else memory
+            events = agent.stream(input, stream_options, memory=own, **options)
         return self.runs.add(
-            events,
+            events if through is None else through(events),
             on_disconnect=self._on_disconnect,
             capacity=self._log_capacity,
             max_bytes=self._max_log_bytes,
             agent=agent,
+            record=LoggedEvent,
         )
 
     def pending_calls(self, name: str | None, user: str, session_id: str) -> Flow[tuple[ToolUseBlock, ...]]:
@@ -152,8 +171,3 @@ class AgentHost:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
-
-
-def _key(name: str, user: str, session_id: str) -> str:
-    """The session's key: another one for each agent, user and session id."""
-    return f"{quote(name, safe='')}/{conversation_key(user, session_id)}"

@@ -20,7 +20,8 @@ from agentscope_rx.service.runs.live_run import LiveRun
 class WholeResponse(Response):
     """Begins the run when it is sent, shows each event to `see`, and sends what `answer` makes at the end.
 
-    `see` may raise: that ends the run, as does a client that disconnects. `refused` makes the response to an error.
+    An error that `see` raises ends the run, as does a client that disconnects; `answer` may raise the error of a failed
+    run. `refused` makes the response to an error.
     """
 
     def __init__(

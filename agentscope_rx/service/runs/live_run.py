@@ -61,6 +61,8 @@ class LiveRun:
     """A run that clients follow. `Runs.add` makes one; it belongs to one loop.
 
     `agent` is the agent to interrupt. `admit` is called when the run is about to begin, and refuses it by raising.
+    `record` makes the entries of the log: `LoggedEvent.of` writes the JSON that all clients share, `LoggedEvent` keeps
+    the event itself, for an encoder of another protocol.
     `on_disconnect` is "stop" unless given. With a `RunHandle` give `admit` only: it has the rest.
     """
 
@@ -71,6 +73,7 @@ class LiveRun:
         "_handle",
         "_linger",
         "_max_bytes",
+        "_record",
         "agent",
         "begun",
         "ended",
@@ -87,6 +90,7 @@ class LiveRun:
         max_bytes: int | None = None,
         agent: Agent | None = None,
         admit: Callable[[LiveRun], None] | None = None,
+        record: Callable[[Event], LoggedEvent] = LoggedEvent.of,
     ) -> None:
         if isinstance(events, RunHandle):
             choice = None if on_disconnect is Default.STOP else repr(on_disconnect)
@@ -97,6 +101,7 @@ class LiveRun:
             self._linger, self._capacity, self._max_bytes = bounds_of(on_disconnect, capacity, max_bytes)
         self.agent: Agent | None = agent
         self._admit = admit
+        self._record = record
         self._handle: RunHandle | None = None
         self.opened: OneShotEvent = OneShotEvent()
         self.begun: OneShotEvent = OneShotEvent()
@@ -144,7 +149,7 @@ class LiveRun:
             linger=self._linger,
             capacity=self._capacity,
             max_bytes=self._max_bytes,
-            record=LoggedEvent.of,
+            record=self._record,
         )
         self._events = empty()
         self._attend(handle)

@@ -11,12 +11,14 @@ goes on is kept for `keep_seconds` after its end, or until `max_kept` others hav
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from reactivex import Observable
 
 from agentscope_rx.agent import Agent, RunHandle
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.reactive import flow
@@ -72,6 +74,7 @@ class Runs:
         capacity: int | None = None,
         max_bytes: int | None = None,
         agent: Agent | None = None,
+        record: Callable[[Event], LoggedEvent] = LoggedEvent.of,
     ) -> LiveRun:
         """Add a run of these events. It begins when the first client follows it, and is owned here from then on.
 
@@ -79,6 +82,7 @@ class Runs:
         |---|---|
         | `on_disconnect` | when the last client leaves: "stop" (default), "continue", or seconds until it stops |
         | `capacity`, `max_bytes` | bounds of its log, in events and bytes |
+        | `record` | what the log keeps of an event: see `LiveRun` |
         | `agent` | the agent, so that the run can be interrupted and take input |
 
         The handle of `agent.start()` has begun already, with a log, an agent and a lifetime of its own: give no other
@@ -96,6 +100,7 @@ class Runs:
             max_bytes=max_bytes,
             agent=agent,
             admit=self._admit,
+            record=record,
         )
         if run.handle is not None:
             self._live.add(run)
