@@ -1,6 +1,8 @@
 """Runs over HTTP, as server-sent events. Needs the extra `service` (Starlette).
 
-    app = create_app(agent, token="...")                 # a whole application
+    app = create_app(agent, token="...")                 # a whole application for one agent, with our own events
+    # several agents, for the clients of several protocols
+    app = protocol_app(host, openai_routes(host), events_routes(host), token="...")
 
     # in a route of your own: it stops when its client leaves
     return sse_response(agent.stream(text))
@@ -31,6 +33,8 @@ from agentscope_rx.service.failure import (
     answer_error,
 )
 from agentscope_rx.service.host import AgentHost
+from agentscope_rx.service.protocol_app import protocol_app
+from agentscope_rx.service.protocols.events.routes import events_routes
 from agentscope_rx.service.protocols.openai import openai_routes
 from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_response
 from agentscope_rx.service.protocols.sse_format import EventEncoder
@@ -55,7 +59,9 @@ __all__ = [
     "UnknownRunError",
     "answer_error",
     "create_app",
+    "events_routes",
     "last_event_id",
     "openai_routes",
+    "protocol_app",
     "sse_response",
 ]
