@@ -139,17 +139,21 @@ def test_figures_for_prometheus() -> None:
 def test_a_host_that_drains_lets_runs_end() -> None:
     model = Speaker(["a"], hang=True)
     host = AgentHost(ReActAgent("friday", model))
-    with served(protocol_app(host, events_routes(host))) as server, server.client() as client:
-        with sse(client, "POST", "/run", json={"text": "hi"}) as source:
-            assert model.asked.wait(PATIENCE)
-            reports: list[Any] = []
-            server.on_loop(lambda: host.drain().subscribe(reports.append))
-            assert body_of(client, "/readyz") == (503, {"status": "draining"})
-            refused = client.post("/run", json={"text": "hi"})
-            assert (refused.status_code, refused.json()["error"]["type"]) == (503, "ServiceStoppingError")
-            assert refused.headers["retry-after"] == "5"
-            model.go_on.say()
-            assert events_of(source)[-1].message.text == "aat last"  # type: ignore[attr-defined]
+    app = protocol_app(host, events_routes(host))
+    with (
+        served(app) as server,
+        server.client() as client,
+        sse(client, "POST", "/run", json={"text": "hi"}) as source,
+    ):
+        assert model.asked.wait(PATIENCE)
+        reports: list[Any] = []
+        server.on_loop(lambda: host.drain().subscribe(reports.append))
+        assert body_of(client, "/readyz") == (503, {"status": "draining"})
+        refused = client.post("/run", json={"text": "hi"})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (503, "ServiceStoppingError")
+        assert refused.headers["retry-after"] == "5"
+        model.go_on.say()
+        assert events_of(source)[-1].message.text == "aat last"  # type: ignore[attr-defined]
     assert len(reports[0].finished) == 1
 
 
@@ -166,8 +170,11 @@ def test_a_run_that_was_cut_off_goes_on_in_another_host() -> None:
         assert last.error_type == AgentShuttingDownError.__name__
     model = ScriptedModel("Hi Ann.")
     second = AgentHost(ReActAgent("friday", model), sessions=store)
-    with served(protocol_app(second, events_routes(second))) as server, server.client() as client:
-        with sse(client, "POST", "/run", json={"messages": [], "session_id": "s"}) as source:
-            assert events_of(source)[-1].message.text == "Hi Ann."  # type: ignore[attr-defined]
+    with (
+        served(protocol_app(second, events_routes(second))) as server,
+        server.client() as client,
+        sse(client, "POST", "/run", json={"messages": [], "session_id": "s"}) as source,
+    ):
+        assert events_of(source)[-1].message.text == "Hi Ann."  # type: ignore[attr-defined]
     # the part that was received is kept
     assert [message.text for message in model.requests[0].messages] == ["I am Ann.", "a"]
