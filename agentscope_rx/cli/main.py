@@ -17,6 +17,7 @@ from agentscope_rx.cli.completion import print_completion
 from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.index import index
 from agentscope_rx.cli.search import search
+from agentscope_rx.cli.serve import serve
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
@@ -65,6 +66,8 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
         case "chat":
             with closing(ChatSession.of(flags, model)) as session:
                 return chat(session)
+        case "serve":
+            return serve(flags, model)
         case "index":
             return index(flags)
         case "search":
