@@ -17,7 +17,6 @@ from agentscope_rx.cli.completion import print_completion
 from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.index import index
 from agentscope_rx.cli.search import search
-from agentscope_rx.cli.serve import serve
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
@@ -67,7 +66,7 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             with closing(ChatSession.of(flags, model)) as session:
                 return chat(session)
         case "serve":
-            return serve(flags, model)
+            return _serve(flags, model)
         case "index":
             return index(flags)
         case "search":
@@ -100,6 +99,13 @@ def _ask(session: ChatSession, question: str | None) -> None:
         session.ask(None)
     if question is not None:
         session.ask(question)
+
+
+def _serve(flags: argparse.Namespace, model: ChatModel | None) -> int:
+    # imported here: it needs the packages of an extra
+    from agentscope_rx.cli.serving import serve
+
+    return serve(flags, model)
 
 
 def _set_up_local() -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.cli.agent_flags import MadeAgent, check_own, made_agent
-from agentscope_rx.cli.exit_codes import ANSWERED, note
+from agentscope_rx.cli.exit_codes import note
 from agentscope_rx.cli.permissions import permissions_of, put_under
 from agentscope_rx.cli.tools import load
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
@@ -120,21 +120,6 @@ def _limit_flags(serve: argparse.ArgumentParser, count: Callable[[str], int], se
         default=DRAIN_SECONDS,
         help=f"how long runs may go on after a signal to stop ({DRAIN_SECONDS:g})",
     )
-
-
-def serve(flags: argparse.Namespace, model: ChatModel | None = None) -> int:
-    """Serve until a signal. `ConfigurationError` if a flag cannot be used."""
-    from agentscope_rx.cli.serving import run_here, run_workers
-
-    check_flags(flags)
-    if flags.workers > 1 and model is None:
-        # before the workers, which would each fail with it
-        app_of(flags)[1].close()
-        run_workers(flags, listen(flags))
-    else:
-        app, made = app_of(flags, model)
-        run_here(app, flags, listen(flags), made)
-    return ANSWERED
 
 
 def check_flags(flags: argparse.Namespace) -> None:

@@ -15,13 +15,18 @@ from contextlib import asynccontextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-import uvicorn
-from starlette.applications import Starlette
-from uvicorn.supervisors import Multiprocess
-
-from agentscope_rx.cli import serve
 from agentscope_rx.cli.agent_flags import MadeAgent
-from agentscope_rx.cli.exit_codes import note
+from agentscope_rx.cli.exit_codes import ANSWERED, note
+from agentscope_rx.cli.serve import announce, app_of, check_flags, listen
+from agentscope_rx.errors import MissingExtraError
+from agentscope_rx.models import ChatModel
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from uvicorn.supervisors import Multiprocess
+except ModuleNotFoundError as error:
+    raise MissingExtraError(error.name or "uvicorn", "service") from error
 
 FLAGS = "AGENTSCOPE_RX_SERVE"
 """An environment variable: the flags of the workers, as JSON."""
@@ -29,11 +34,24 @@ CLOSE_SECONDS = 15
 """How long connections may take to close once all runs have ended."""
 
 
+def serve(flags: argparse.Namespace, model: ChatModel | None = None) -> int:
+    """Serve until a signal; `model` replaces that of the flags. `ConfigurationError` if a flag cannot be used."""
+    check_flags(flags)
+    app, made = app_of(flags, model)
+    if flags.workers == 1:
+        run_here(app, flags, listen(flags), made)
+    else:
+        # made to find errors here: each worker makes its own
+        made.close()
+        run_workers(flags, listen(flags))
+    return ANSWERED
+
+
 def run_here(app: Starlette, flags: argparse.Namespace, listening: socket.socket, made: MadeAgent) -> None:
     """Serve in this process until a signal."""
     close_after(app, made)
     log_requests(flags)
-    serve.announce(app, flags, listening.getsockname()[1])
+    announce(app, flags, listening.getsockname()[1])
     # uvicorn raises a signal again when it has ended; by default the process would die of it
     before = signal.signal(signal.SIGTERM, _ended)
     try:
@@ -58,7 +76,7 @@ def run_workers(flags: argparse.Namespace, listening: socket.socket) -> None:
 def worker_app() -> Starlette:
     """The application of a worker, by the flags of its parent."""
     flags = argparse.Namespace(**json.loads(os.environ[FLAGS]))
-    app, made = serve.app_of(flags)
+    app, made = app_of(flags)
     close_after(app, made)
     log_requests(flags)
     return app

@@ -24,6 +24,7 @@ if find_spec("starlette") is None:
 
 from agentscope_rx.guard import GuardOptions, RequestGuard
 from agentscope_rx.service.app import create_app
+from agentscope_rx.service.application import protocol_app
 from agentscope_rx.service.failure import (
     ServiceError,
     ServiceStoppingError,
@@ -33,9 +34,8 @@ from agentscope_rx.service.failure import (
     answer_error,
 )
 from agentscope_rx.service.host import AgentHost
-from agentscope_rx.service.protocol_app import protocol_app
 from agentscope_rx.service.protocols.events.routes import events_routes
-from agentscope_rx.service.protocols.openai import openai_routes
+from agentscope_rx.service.protocols.openai.routes import openai_routes
 from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_response
 from agentscope_rx.service.protocols.sse_format import EventEncoder
 from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect

@@ -21,9 +21,9 @@ from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.events import StreamOptions
 from agentscope_rx.guard import GuardOptions
 from agentscope_rx.messages.sources import reading
+from agentscope_rx.service.application import guarded
 from agentscope_rx.service.bodies import read_body
 from agentscope_rx.service.failure import answer_error
-from agentscope_rx.service.protocol_app import guarded
 from agentscope_rx.service.protocols.events.bodies import RunBody
 from agentscope_rx.service.protocols.events.routes import Sending, run_routes
 from agentscope_rx.service.protocols.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, check_sending

@@ -7,8 +7,8 @@
 | `agentscope.service.runs`         | gauge     | `agentscope.run.state`: live, kept                               |
 | `agentscope.service.clients`      | gauge     | clients that follow runs                                         |
 
-The first two are those of OpenTelemetry's conventions for HTTP servers. `serve_metrics()` adds those of agents, models
-and tools, of `agentscope_rx.tracing`.
+The first two are those of OpenTelemetry's conventions for HTTP servers. With
+`instrument(meter_provider=meter_provider())` the route has those of agents, models and tools, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from starlette.routing import Route
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from agentscope_rx.service.request_log import RequestRecord
+    from agentscope_rx.service.request_record import RequestRecord
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 300)
 """The conventions' bounds, and longer ones, because a run may stream for minutes."""

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agentscope_rx.guard.clients import client_of
 from agentscope_rx.service.host import AgentHost
+from agentscope_rx.service.request_record import RequestRecord
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,19 +31,6 @@ CLIENT_LEFT = 499
 
 ACCESS_LOG = "agentscope_rx.access"
 _log = logging.getLogger(ACCESS_LOG)
-
-
-class RequestRecord(NamedTuple):
-    """One request, as the log has it."""
-
-    method: str
-    path: str
-    client: str
-    status: int
-    seconds: float
-    first_byte_seconds: float | None
-    bytes: int
-    complete: bool
 
 
 class RequestLog:
