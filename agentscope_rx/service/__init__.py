@@ -16,6 +16,7 @@
 """
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import EventsGoneError, MissingExtraError, RunStoppedError
 
@@ -23,6 +24,7 @@ if find_spec("starlette") is None:
     raise MissingExtraError("starlette", "service")
 
 from agentscope_rx.guard import GuardOptions, RequestGuard
+from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.service.app import create_app
 from agentscope_rx.service.application import protocol_app
 from agentscope_rx.service.failure import (
@@ -41,7 +43,11 @@ from agentscope_rx.service.protocols.sse_format import EventEncoder
 from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
 from agentscope_rx.service.runs.registry import Runs
 
+if TYPE_CHECKING:
+    from agentscope_rx.service.protocols.ag_ui import AgUiState, ag_ui_routes
+
 __all__ = [
+    "AgUiState",
     "AgentHost",
     "EventEncoder",
     "EventsGoneError",
@@ -57,6 +63,7 @@ __all__ = [
     "TooManyRunsError",
     "UnknownAgentError",
     "UnknownRunError",
+    "ag_ui_routes",
     "answer_error",
     "create_app",
     "events_routes",
@@ -65,3 +72,15 @@ __all__ = [
     "protocol_app",
     "sse_response",
 ]
+
+_AG_UI = "agentscope_rx.service.protocols.ag_ui"
+_LAZY: dict[str, str] = {"AgUiState": _AG_UI, "ag_ui_routes": _AG_UI}
+leave_out_missing(__all__, dict.fromkeys(_LAZY, "ag_ui"))
+
+
+def __getattr__(name: str) -> object:
+    return import_lazily(__name__, _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
