@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import httpx
 from starlette.applications import Starlette
@@ -57,12 +57,11 @@ class Client:
         self.messages: list[dict[str, Any]] = []
         self.state: Any = {}
         self.interrupts: list[dict[str, Any]] = []
-        self._numbers = count(1)
 
     def body(self, text: str | None = None, **more: Any) -> dict[str, Any]:
         if text is not None:
-            self.messages.append({"id": f"{self.thread}-u{next(self._numbers)}", "role": "user", "content": text})
-        body = {"threadId": self.thread, "runId": f"run-{next(self._numbers)}", "protocolVersion": "1.0"}
+            self.messages.append({"id": uuid4().hex, "role": "user", "content": text})
+        body = {"threadId": self.thread, "runId": uuid4().hex, "protocolVersion": "1.0"}
         return {**body, "messages": self.messages, "state": self.state, "tools": [], "context": [], **more}
 
     def post(self, body: Any, path: str = "/ag-ui") -> httpx.Response:
