@@ -63,15 +63,21 @@ class Threads:
         host, thread = self._host, input.thread_id
         lock = self._locks.setdefault(host.key(name, user, thread), asyncio.Lock())
         async with lock, host.pool(name).conversation(user, thread) as conversation:
-            memory, agent = conversation.memory, conversation.agent
+            memory = conversation.memory
             stored = list(await memory.get_memory())
+            history: list[Msg] = []
             if not stored:
-                history = history_of(input.messages[: _last_answer(input.messages)], agent.name)
+                stored = history = history_of(input.messages[: _last_answer(input.messages)], conversation.agent.name)
                 if history:
                     await memory.add(history)
-                    stored = history
-            pending = await agent.pending_calls(memory=memory)
-        return _turn(input, stored, {call.id: call for call in pending})
+            try:
+                pending = await conversation.agent.pending_calls(memory=memory)
+                return _turn(input, stored, {call.id: call for call in pending})
+            except InvalidInputError:
+                # a request that is refused leaves nothing
+                if history:
+                    await memory.delete([message.id for message in history])
+                raise
 
 
 def _turn(input: RunAgentInput, stored: Sequence[Msg], pending: Mapping[str, ToolUseBlock]) -> Turn:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from ag_ui.core import Interrupt
 from starlette.responses import JSONResponse
 
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors import AgentScopeError, InvalidInputError
 from agentscope_rx.errors.model import ModelError
+from agentscope_rx.events import ErrorEvent
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.service.failure import answer_to
 
@@ -36,6 +37,14 @@ class OpenCallsError(InvalidInputError):
         )
         self.calls = tuple(calls)
         self.interrupts = tuple(interrupts)
+
+
+class LostError(AgentScopeError):
+    """The error of a run of which only an event is left. `kind` is its class."""
+
+    def __init__(self, event: ErrorEvent) -> None:
+        super().__init__(event.error_text)
+        self.kind = event.error_type
 
 
 def ag_ui_error(error: Exception) -> JSONResponse:
@@ -59,5 +68,7 @@ def _answer(error: Exception) -> tuple[int, str, str, dict[str, str]]:
         # its text may name the provider's hosts and accounts
         kind = type(error).__name__
         return 502, kind, f"The model of the agent failed: {kind}.", {}
+    if isinstance(error, LostError):
+        return 500, error.kind, f"The run has failed: {error.kind}.", {}
     status, kind, message, headers = answer_to(error)
     return status, kind, message, dict(headers)

@@ -9,7 +9,7 @@ from typing import cast
 from ag_ui.core import RunAgentInput
 from starlette.requests import Request
 
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors import InvalidInputError, ToolDefinitionError
 from agentscope_rx.service.bodies import read_json, validated
 from agentscope_rx.tools import ClientTools
 
@@ -17,6 +17,7 @@ MAX_MESSAGES = 10_000
 MAX_ID = 500
 """Longer ids are no ids of a client."""
 
+_TOOL = {"name", "description"}
 _ROLES = frozenset({"developer", "system", "assistant", "user", "tool", "activity", "reasoning"})
 _PARTS = frozenset({"text", "image", "audio", "video", "document"})
 _SOURCES = frozenset({"data", "url", "file"})
@@ -50,13 +51,14 @@ def client_tools(input: RunAgentInput) -> ClientTools | None:
     if not input.tools:
         return None
     nothing: dict[str, object] = {"type": "object", "properties": {}}
-    return ClientTools(*[
-        {
-            "type": "function",
-            "function": {"name": each.name, "description": each.description, "parameters": each.parameters or nothing},
-        }
+    schemas = [
+        {"type": "function", "function": {**each.model_dump(include=_TOOL), "parameters": each.parameters or nothing}}
         for each in input.tools
-    ])  # fmt: skip
+    ]
+    try:
+        return ClientTools(*schemas)
+    except ToolDefinitionError as error:
+        raise InvalidInputError(f"tools: {error}") from error
 
 
 def _known(messages: list[object]) -> list[object]:

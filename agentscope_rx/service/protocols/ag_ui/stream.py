@@ -42,7 +42,6 @@ from ag_ui.core import (
 from ag_ui.encoder import EventEncoder as Encoder
 
 from agentscope_rx.agent.handle.event_log import LoggedEvent
-from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent, Event, PostCallEvent
 from agentscope_rx.events.blocks import BlockView
@@ -58,7 +57,7 @@ from agentscope_rx.events.kinds import (
 )
 from agentscope_rx.messages import ChatUsage, GenerateReason, Msg
 from agentscope_rx.messages.msg import SUB_AGENT
-from agentscope_rx.service.protocols.ag_ui.failures import words_of
+from agentscope_rx.service.protocols.ag_ui.failures import LostError, words_of
 from agentscope_rx.service.protocols.ag_ui.interrupts import APPROVAL, interrupt_of
 from agentscope_rx.service.protocols.ag_ui.messages import content_of, result_id
 from agentscope_rx.service.protocols.ag_ui.running import ShownRun
@@ -103,7 +102,7 @@ class AgUiStream:
         """The events that this event of the run is."""
         if isinstance(event, ErrorEvent) and not event.depth:
             # raised at the end: a client that left now would leave the run with an error that nobody has read
-            self._error = event.error if isinstance(event.error, Exception) else AgentScopeError(event.error_text)
+            self._error = event.error if isinstance(event.error, Exception) else LostError(event)
             return
         yield from self._begin()
         run = self._runs.get(event.run_id)
