@@ -79,6 +79,8 @@ class AgentHost:
         self.session: Session = InMemorySession() if sessions is None else session_at(sessions)
         self.stores: bool = sessions is not None
         """The conversations outlast the process, or belong to the application."""
+        self.shared: bool = lease is not None
+        """Other processes may serve the same conversations."""
         self.agents: Mapping[str, Agent] = named
         self.file_root = file_root
         self.runs: Runs = runs or Runs()

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx import ReActAgent, hook
+from agentscope_rx import ReActAgent, hook, tool
 from agentscope_rx.events import PreCallEvent
 from agentscope_rx.service import AgentHost
-from agentscope_rx.testing import ScriptedModel
+from agentscope_rx.session import WhenHeld
+from agentscope_rx.testing import ScriptedModel, call
 from tests.service.ag_ui.endpoint import Client, app_of, kinds, of, said, talking
 from tests.service.serving import Speaker, served
 
@@ -78,6 +79,35 @@ def test_a_thread_outlasts_the_process(tmp_path: Path) -> None:
         with talking(AgentHost(ReActAgent("a", model), sessions=tmp_path)) as client:
             client.say(text)
     assert texts(model, 1) == ["first", "one", "second"]
+
+
+@pytest.mark.parametrize("lease", ["error", "queue"])
+def test_several_workers_serve_one_thread(tmp_path: Path, lease: WhenHeld) -> None:
+    """The worker that asked does not know that another one has had the answer."""
+
+    @tool(requires_approval=True)
+    def wipe(disk: str) -> str:
+        """Wipe a disk."""
+        return f"{disk} is empty."
+
+    model = ScriptedModel(call("wipe", disk="a"), "Done a.", call("wipe", disk="b"), "Done b.", "Fine.")
+    agent = ReActAgent("a", model, tools=[wipe])
+    hosts = [AgentHost(agent, sessions=tmp_path, lease=lease) for _ in range(2)]
+    with talking(hosts[0]) as client, talking(hosts[1]) as other:
+        first, second = client.http, other.http
+        client.say("Wipe a.")
+        for http, text in ((second, "Wipe b."), (first, None)):
+            client.http = http
+            assert not of(client.approve(approved=True), "MESSAGES_SNAPSHOT")
+            if text is not None:
+                client.say(text)
+        client.http = second
+        assert not of(client.say("Well?"), "MESSAGES_SNAPSHOT")
+    assert [message["content"] for message in client.messages if message["role"] == "user"] == [
+        "Wipe a.",
+        "Wipe b.",
+        "Well?",
+    ]
 
 
 def test_users_do_not_share_a_thread() -> None:

@@ -62,6 +62,9 @@ class Threads:
         """What this request asks of its thread; `InvalidInputError` if it asks nothing, or leaves calls open."""
         host, thread = self._host, input.thread_id
         lock = self._locks.setdefault(host.key(name, user, thread), asyncio.Lock())
+        if host.shared:
+            # another process may have continued it: what is kept here may be old
+            await host.pool(name).evict(user, thread)
         async with lock, host.pool(name).conversation(user, thread) as conversation:
             memory = conversation.memory
             stored = list(await memory.get_memory())
