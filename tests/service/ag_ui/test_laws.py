@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.messages import Msg
-from agentscope_rx.service.protocols.ag_ui.messages import shown_messages
+from agentscope_rx.service.protocols.ag_ui.messages import shown_ids, shown_messages
 from agentscope_rx.service.protocols.ag_ui.state import AgUiState, patch_of
 from agentscope_rx.service.protocols.ag_ui.stream import AgUiStream
 from agentscope_rx.service.protocols.ag_ui.transcript import Transcript
@@ -70,6 +70,9 @@ def of_the_agent(client: Client) -> list[Any]:
 @given(scenarios)
 def test_any_run_keeps_the_rules_of_the_protocol(scenario: Scenario) -> None:
     seen, stored = recorded(scenario)
+    assert [each.id for message in stored for each in shown_messages(message)] == [
+        id for message in stored for id in shown_ids(message)
+    ]
     events = streamed(seen)
     check(events)
     if events[-1]["type"] != "RUN_FINISHED":

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -31,6 +31,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import TRANSIENT, Approve, Msg, MsgRole, Reject, ToolUseBlock
 from agentscope_rx.service.host import AgentHost
@@ -75,7 +76,7 @@ class Threads:
                     await memory.add(history)
             try:
                 pending = await conversation.agent.pending_calls(memory=memory)
-                return _turn(input, stored, {call.id: call for call in pending})
+                return _turn(input, stored, {call.id: call for call in pending}, _own_calls(conversation.agent, stored))
             except InvalidInputError:
                 # a request that is refused leaves nothing
                 if history:
@@ -83,8 +84,10 @@ class Threads:
                 raise
 
 
-def _turn(input: RunAgentInput, stored: Sequence[Msg], pending: Mapping[str, ToolUseBlock]) -> Turn:
-    answers = _answers(input, pending)
+def _turn(
+    input: RunAgentInput, stored: Sequence[Msg], pending: Mapping[str, ToolUseBlock], own: Collection[str]
+) -> Turn:
+    answers = _answers(input, pending, own)
     known = {message.id for message in stored}
     said = [
         user_message(message)
@@ -104,10 +107,22 @@ def _turn(input: RunAgentInput, stored: Sequence[Msg], pending: Mapping[str, Too
     return Turn([*about, *said] or None, [], transcript)
 
 
-def _answers(input: RunAgentInput, pending: Mapping[str, ToolUseBlock]) -> list[Msg | Approve | Reject]:
+def _own_calls(agent: Agent, stored: Sequence[Msg]) -> set[str]:
+    """The calls that a client may answer by a message: those of no tool of the agent, and of no sub-agent."""
+    toolkit = agent.toolkit if isinstance(agent, ReActAgent) else ()
+    return {call.id for message in stored for call in message.tool_calls if call.name not in toolkit}
+
+
+def _answers(
+    input: RunAgentInput, pending: Mapping[str, ToolUseBlock], own_calls: Collection[str]
+) -> list[Msg | Approve | Reject]:
     """The answers to the calls that wait, in their order; `OpenCallsError` unless all have one."""
     entries = by_call(input.resume or ())
-    messages = {message.tool_call_id: message for message in input.messages if isinstance(message, ToolMessage)}
+    messages = {
+        message.tool_call_id: message
+        for message in input.messages
+        if isinstance(message, ToolMessage) and message.tool_call_id in own_calls
+    }
     for id in entries:
         if id not in pending:
             _log.warning("AG-UI: left out the answer to %.80r, which no call waits for", id)

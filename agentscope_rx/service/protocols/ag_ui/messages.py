@@ -153,8 +153,7 @@ def shown_messages(message: Msg, prefix: str = "", subagent: str | None = None) 
         made.append(
             AssistantMessage(id=message.id, content=text or None, tool_calls=calls or None, subagent_run_id=subagent)
         )
-    results = [each for each in message.tool_results if each.kind is None or not each.kind.waits]
-    for place, result in enumerate(results):
+    for place, result in enumerate(_results(message)):
         made.append(
             ToolMessage(
                 id=result_id(message, place),
@@ -165,6 +164,21 @@ def shown_messages(message: Msg, prefix: str = "", subagent: str | None = None) 
             )
         )
     return made
+
+
+def shown_ids(message: Msg) -> list[str]:
+    """The ids of `shown_messages`, without making these."""
+    if message.role is MsgRole.SYSTEM or TRANSIENT in message.marks:
+        return []
+    if message.role is MsgRole.USER:
+        return [message.id]
+    own = [message.id] if message.tool_calls or text_of(message) else []
+    return own + [result_id(message, place) for place in range(len(_results(message)))]
+
+
+def _results(message: Msg) -> list[ToolResultBlock]:
+    """The results, without the placeholders of calls that wait."""
+    return [each for each in message.tool_results if each.kind is None or not each.kind.waits]
 
 
 def text_of(message: Msg) -> str:

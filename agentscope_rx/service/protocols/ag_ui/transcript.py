@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ag_ui.core import ActivityMessage, Message, MessagesSnapshotEvent, ReasoningMessage
 
 from agentscope_rx.messages import Msg, MsgRole
-from agentscope_rx.service.protocols.ag_ui.messages import shown_messages
+from agentscope_rx.service.protocols.ag_ui.messages import shown_ids, shown_messages
 
 
 class _Kept(NamedTuple):
@@ -36,7 +36,7 @@ class Transcript:
         self._given: set[str] = {message.id for message in given if message.role is MsgRole.USER}
         self._of_subagents = [message for message in held if message.subagent_run_id is not None]
         mine = {message.id for message in held if message.subagent_run_id is None and not _is_clients(message)}
-        self.differs: bool = mine != {each.id for kept in self._kept.values() for each in shown_messages(*kept)}
+        self.differs: bool = mine != {id for kept in self._kept.values() for id in shown_ids(kept.message)}
         """A snapshot is due."""
 
     def take(self, input: Iterable[Msg]) -> None:
@@ -53,7 +53,7 @@ class Transcript:
         """The conversation has this message; the client, too, if it was `shown`."""
         known = self._kept.get(message.id)
         self._kept[message.id] = _Kept(message, prefix, subagent)
-        if not shown and (known is None or known.message != message) and shown_messages(message):
+        if not shown and (known is None or known.message != message) and shown_ids(message):
             self.differs = True
 
     def replace(self, messages: Iterable[Msg]) -> None:
@@ -70,7 +70,7 @@ class Transcript:
         """These messages have gone from memory."""
         for id in ids:
             known = self._kept.pop(id, None)
-            if known is not None and shown_messages(known.message):
+            if known is not None and shown_ids(known.message):
                 self.differs = True
 
     def snapshot(self) -> MessagesSnapshotEvent:
