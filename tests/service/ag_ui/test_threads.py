@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentscope_rx import ReActAgent, hook, tool
 from agentscope_rx.events import PreCallEvent
+from agentscope_rx.guardrails import CheckRequest, GuardrailsHook, Verdict, guardrail
 from agentscope_rx.service import AgentHost
 from agentscope_rx.session import WhenHeld
 from agentscope_rx.testing import ScriptedModel, call
-from tests.service.ag_ui.endpoint import Client, app_of, kinds, of, said, talking
+from tests.service.ag_ui.endpoint import Client, app_of, events_of, kinds, of, said, talking
 from tests.service.serving import Speaker, served
 
 
@@ -167,6 +169,31 @@ def test_a_message_that_a_hook_has_changed_is_shown_so() -> None:
     with talking(ReActAgent("a", ScriptedModel("one"), hooks=[redact])) as client:
         client.say("my secret")
     assert [message["content"] for message in client.messages] == ["[redacted]", "one"]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("refused", ["notice", "hide"])
+@pytest.mark.parametrize("on_stop", ["reply", "error"])
+def test_an_input_that_is_refused_does_not_come_again(parallel: bool, refused: Any, on_stop: Any) -> None:
+    @guardrail("input", parallel=parallel)
+    def no_bombs(request: CheckRequest) -> Verdict | None:
+        return Verdict.stop("bombs", "Not that.") if "bomb" in request.text else None
+
+    guard = GuardrailsHook(no_bombs, refused=refused, on_stop=on_stop)
+    model = ScriptedModel("one", repeat=True)
+    with talking(ReActAgent("a", model, hooks=[guard])) as client:
+        response = client.post(client.body("a bomb"))
+        if response.status_code == 200:
+            for event in events_of(response.content):
+                client._apply(event)
+            assert refused == "hide" or all("bomb" not in str(message) for message in client.messages)
+        else:
+            # nothing was said, and the client has the message still
+            client.messages.clear()
+        events = client.say("something good")
+        assert said(events) == "one"
+        assert not of(events, "MESSAGES_SNAPSHOT")
+    assert not any("bomb" in text for text in texts(model, -1))
 
 
 def test_two_requests_at_once_are_one_run() -> None:

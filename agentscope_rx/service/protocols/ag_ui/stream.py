@@ -121,7 +121,6 @@ class AgUiStream:
     def end(self) -> Iterator[BaseEvent]:
         """What comes after the run's last event."""
         if self._error is not None:
-            # what the run was given and has not remembered is not in the conversation
             raise self._error
         yield from self._begin()
         for run in reversed(self._runs.values()):
