@@ -29,7 +29,17 @@ def installed(*packages: str) -> Path:
         # another process may install the same: the first to be done wins
         fresh = Path(tempfile.mkdtemp(dir=kept))
         (fresh / "package.json").write_text('{"private": true}')
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", *packages]
+        command = [
+            "npm",
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--loglevel=error",
+            "--fetch-retries=0",
+            "--fetch-timeout=20000",
+            *packages,
+        ]
         try:
             made = subprocess.run(command, cwd=fresh, capture_output=True, text=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:

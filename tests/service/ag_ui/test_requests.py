@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -169,3 +171,29 @@ def test_routes_may_have_another_place() -> None:
         client = Client(http)
         assert kinds(client.say("hi", "/agents"))[-1] == "RUN_FINISHED"
         assert kinds(client.say("hi", "/agents/friday"))[-1] == "RUN_FINISHED"
+
+
+def test_without_the_extra_the_error_names_it() -> None:
+    code = """
+import sys
+
+sys.modules["ag_ui"] = None
+import agentscope_rx.service as service
+from agentscope_rx.errors import MissingExtraError
+
+assert "ag_ui_routes" not in service.__all__
+for name in ("ag_ui_routes", "AgUiState"):
+    try:
+        getattr(service, name)
+    except MissingExtraError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = "'ag-ui-protocol' is not installed. Install it with: pip install 'agentscope-rx[ag-ui]'"
+    assert done.stdout.splitlines() == [told, told]
+
+
+def test_the_service_itself_does_not_load_it() -> None:
+    code = "import sys, agentscope_rx.service; print('ag_ui' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
