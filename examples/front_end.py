@@ -19,7 +19,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import httpx
 import uvicorn
@@ -35,8 +35,8 @@ from agentscope_rx.tools import Inject
 @tool(requires_approval=True)
 def send_mail(to: str, text: str, state: Annotated[AgUiState, Inject]) -> str:
     """Send a mail."""
-    sent = state.get("sent")
-    state.update(sent=[*(sent if isinstance(sent, list) else []), to])  # the front end shows what was sent
+    sent = cast("list[str]", state.get("sent", []))
+    state.update(sent=[*sent, to])  # the front end shows what was sent
     return f"Sent to {to}: {text}"
 
 
