@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,22 @@ def test_two_requests_at_once_are_one_run() -> None:
             rest = "".join(lines)
         assert "RUN_FINISHED" in rest
     assert server.errors == []
+
+
+def test_several_requests_begin_one_thread() -> None:
+    """Its history is taken once; who comes late finds the thread busy, or has nothing new to say."""
+    model = ScriptedModel("Ann.", repeat=True)
+    with talking(ReActAgent("a", model)) as client:
+        client.messages = [
+            {"id": "1", "role": "user", "content": "I am Ann."},
+            {"id": "2", "role": "assistant", "content": "Hello."},
+            {"id": "3", "role": "user", "content": "Who am I?"},
+        ]
+        body = client.body()
+        with ThreadPoolExecutor(6) as several:
+            statuses = [response.status_code for response in several.map(client.post, [body] * 6)]
+    assert statuses.count(200) == 1 and set(statuses) <= {200, 409, 422}
+    assert [texts(model, number) for number in range(len(model.requests))] == [["I am Ann.", "Hello.", "Who am I?"]]
 
 
 @pytest.mark.parametrize("thread", ["", " ", "x" * 600])
