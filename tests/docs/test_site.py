@@ -28,7 +28,6 @@ INNER = {
     "agentscope_rx.models.wrappers",
     "agentscope_rx.pipeline.hub",
     "agentscope_rx.service.protocols.ag_ui",
-    "agentscope_rx.service.protocols.openai",
     "agentscope_rx.session.redis",
     "agentscope_rx.session.sql",
     "agentscope_rx.session.sqlite",
