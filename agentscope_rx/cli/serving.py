@@ -25,8 +25,8 @@ try:
     import uvicorn
     from starlette.applications import Starlette
     from uvicorn.supervisors import Multiprocess
-except ModuleNotFoundError as error:
-    raise MissingExtraError(error.name or "uvicorn", "service") from error
+except ModuleNotFoundError:
+    raise MissingExtraError("uvicorn", "service") from None
 
 FLAGS = "AGENTSCOPE_RX_SERVE"
 """An environment variable: the flags of the workers, as JSON."""

@@ -203,10 +203,11 @@ def _add(toolkit: Toolkit, spec: str) -> None:
 
 
 def _server(spec: str) -> McpServer:
-    from agentscope_rx.tools.mcp import McpHttp, McpStdio
+    from agentscope_rx.tools.mcp import McpHttp, McpSse, McpStdio
 
     if spec.startswith(("http://", "https://")):
-        return McpHttp(spec)
+        # the older transport's URLs end so by convention
+        return McpSse(spec) if spec.partition("?")[0].rstrip("/").endswith("/sse") else McpHttp(spec)
     try:
         words = shlex.split(spec)
     except ValueError as error:

@@ -26,8 +26,8 @@ try:
     from opentelemetry.metrics import CallbackOptions, Observation
     from opentelemetry.sdk.metrics import MeterProvider
     from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
-except ModuleNotFoundError as error:
-    raise MissingExtraError("opentelemetry-exporter-prometheus", "prometheus") from error
+except ModuleNotFoundError:
+    raise MissingExtraError("opentelemetry-exporter-prometheus", "prometheus") from None
 
 from starlette.requests import Request
 from starlette.responses import Response

@@ -35,8 +35,8 @@ class OpenCallsError(InvalidInputError):
             f"Calls wait for an answer: {names:.500}. Send an entry of 'resume' for each interrupt, and a message of "
             "the tool for each call of your own tools. An entry with status 'cancelled' rejects its call."
         )
-        self.calls = tuple(calls)
-        self.interrupts = tuple(interrupts)
+        self.calls: tuple[ToolUseBlock, ...] = tuple(calls)
+        self.interrupts: tuple[Interrupt, ...] = tuple(interrupts)
 
 
 class LostError(AgentScopeError):
@@ -44,7 +44,7 @@ class LostError(AgentScopeError):
 
     def __init__(self, event: ErrorEvent) -> None:
         super().__init__(event.error_text)
-        self.kind = event.error_type
+        self.kind: str = event.error_type
 
 
 def ag_ui_error(error: Exception) -> JSONResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from agentscope_rx.agent.inbox import When
@@ -11,7 +13,7 @@ from agentscope_rx.messages import ApprovalAnswer, Msg
 class RunBody(BaseModel):
     """Begins a run: `{"text": "..."}` or `{"messages": [...]}`, and `{"answers": [...]}` to calls that wait."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     text: str | None = None
     messages: list[Msg] | None = None
@@ -42,7 +44,7 @@ class HostRunBody(RunBody):
 class InputBody(BaseModel):
     """Input for a live run."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     text: str | None = None
     messages: list[Msg] | None = None
@@ -63,6 +65,6 @@ class InputBody(BaseModel):
 class InterruptBody(BaseModel):
     """Interrupts a run; `text` is its reply."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     text: str | None = None
