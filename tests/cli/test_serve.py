@@ -27,7 +27,7 @@ import asyncio
 from agentscope_rx import ReActAgent, tool
 from agentscope_rx.testing import ScriptedModel, call
 
-@tool
+@tool(read_only=True)
 async def wait(file: str) -> str:
     """Wait for a file."""
     import os
@@ -158,6 +158,29 @@ def test_a_conversation_outlives_the_process(tmp_path: Path) -> None:
     [key] = store_now.keys().run()
     assert "s" in key
     store_now.close().run()
+
+
+def test_another_process_goes_on_after_the_first_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    options = ("my_agents.py:waiting", "--sessions", "conversations.db", "--events")
+    body = {"text": "hi", "agent": "waiter", "session_id": "s"}
+    env = {"WAIT_FOR": str(file)}
+    with serving(tmp_path, *options, **env) as first, serving(tmp_path, *options, **env) as other:
+        with first.client() as client, client.stream("POST", "/run", json=body) as response:
+            lines = response.iter_lines()
+            while "acting" not in next(lines):
+                pass
+            with other.client() as second:
+                # one process at a time
+                held = second.post("/run", json=body)
+                assert (held.status_code, held.json()["error"]["type"]) == (409, "ConversationLeasedError")
+            first.process.kill()
+            first.process.wait(PATIENCE)
+        file.touch()
+        with other.client() as second:
+            made = second.post("/run", json={**body, "text": None, "messages": []})
+            assert made.status_code == 200, made.text
+            assert "It is there." in made.text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="workers share a socket")
