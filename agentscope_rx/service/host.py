@@ -129,12 +129,14 @@ class AgentHost:
         memory: Memory | None = None,
         through: Callable[[Flow[Event]], Flow[Event]] | None = None,
         stream_options: StreamOptions | None = None,
+        on_disconnect: OnDisconnectChoice | None = None,
         **options: Unpack[PoolCallOptions],
     ) -> LiveRun:
         """A run of this agent, which begins when its first client follows it.
 
         With a `session_id` it is a run of the stored conversation of this user, else of the conversation in `memory`,
-        by default a new one. `through` may do more with the events of the run. Options as for `Agent.call`.
+        by default a new one. `through` may do more with the events of the run. `on_disconnect` is that of the host
+        unless given. Options as for `Agent.call`.
         """
         agent = self.agent(name)
         if session_id is not None:
@@ -144,7 +146,7 @@ class AgentHost:
             events = agent.stream(input, stream_options, memory=own, **options)
         return self.runs.add(
             events if through is None else through(events),
-            on_disconnect=self._on_disconnect,
+            on_disconnect=self._on_disconnect if on_disconnect is None else on_disconnect,
             capacity=self._log_capacity,
             max_bytes=self._max_log_bytes,
             agent=agent,
