@@ -14,8 +14,10 @@
 """
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import EventsGoneError, MissingExtraError, RunStoppedError
+from agentscope_rx.lazy import import_lazily, leave_out_missing
 
 if find_spec("starlette") is None:
     raise MissingExtraError("starlette", "service")
@@ -37,6 +39,9 @@ from agentscope_rx.service.protocols.sse_format import EventEncoder
 from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
 from agentscope_rx.service.runs.registry import Runs
 
+if TYPE_CHECKING:
+    from agentscope_rx.service.protocols.a2a import a2a_routes
+
 __all__ = [
     "AgentHost",
     "EventEncoder",
@@ -53,9 +58,18 @@ __all__ = [
     "TooManyRunsError",
     "UnknownAgentError",
     "UnknownRunError",
+    "a2a_routes",
     "answer_error",
     "create_app",
     "last_event_id",
     "openai_routes",
     "sse_response",
 ]
+
+# they need an extra of their own
+_MODULES = {"a2a_routes": "agentscope_rx.service.protocols.a2a"}
+leave_out_missing(__all__, {"a2a_routes": "a2a"})
+
+
+def __getattr__(name: str) -> object:
+    return import_lazily(__name__, _MODULES, name)
