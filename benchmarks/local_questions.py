@@ -24,7 +24,7 @@ from pathlib import Path
 from reactivex import operators as ops
 
 from agentscope_rx import ReActAgent
-from agentscope_rx.cli.session import SYSTEM_PROMPT
+from agentscope_rx.cli.agent_flags import SYSTEM_PROMPT
 from agentscope_rx.cli.tools import builtin_tools
 from agentscope_rx.events import Event, PostActingEvent, fold
 from agentscope_rx.models import ChatModel

@@ -103,6 +103,11 @@ EXPECTED = {
         "client: And your night?",
         "  (client: leaves)",
     ],
+    "front_end.py": [
+        '  TEXT_MESSAGE_CONTENT "I will write to Ann. "',
+        "  asked: send_mail: This call waits for approval.",
+        '  TOOL_CALL_RESULT "Sent to ann@example.org: Hi, Ann!"',
+    ],
     "rxpy_pipeline.py": [
         "   2.0 s  Ann 9, Bob 3, Eve 1",
         "  16.5 s  Ann 0, Bob 0, Eve 1",

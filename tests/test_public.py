@@ -37,6 +37,7 @@ LAZY = [
     "agentscope_rx.knowledge",
     "agentscope_rx.long_term_memory",
     "agentscope_rx.memory",
+    "agentscope_rx.service",
     "agentscope_rx.session",
     "agentscope_rx.tools",
 ]

@@ -23,6 +23,7 @@ from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
 from agentscope_rx.cli.index import add_index
 from agentscope_rx.cli.knowledge import add_knowledge_flags
 from agentscope_rx.cli.search import add_search
+from agentscope_rx.cli.serve import add_serve
 from agentscope_rx.cli.sessions import STORE, add_sessions
 from agentscope_rx.cli.skills import add_skills, add_skills_flag
 from agentscope_rx.cli.subagents import add_subagents, add_subagents_flag
@@ -62,23 +63,24 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    agent = _agent_flags()
+    agent, asking = _agent_flags(), _asking_flags()
     raw = argparse.RawDescriptionHelpFormatter
     ask = commands.add_parser(
-        "ask", parents=[agent], help="answer one question", description=_ASK, epilog=epilog, formatter_class=raw
+        "ask", parents=[agent, asking], help="answer one question", description=_ASK, epilog=epilog, formatter_class=raw
     )
     ask.add_argument(
         "question", nargs="*", help="the question; standard input is added to it, in place of '-' or at the end"
     )
     commands.add_parser(
         "chat",
-        parents=[agent],
+        parents=[agent, asking],
         help="talk in the terminal",
         description="Talk in the terminal. Ctrl-C clears the line, or interrupts an answer and keeps the "
         "conversation; a second one leaves, as does Ctrl-D. /help lists the commands.",
         epilog=epilog,
         formatter_class=raw,
     )
+    add_serve(commands, agent, _count, _seconds)
     add_index(commands)
     add_search(commands, _count)
     add_sessions(commands)
@@ -128,7 +130,6 @@ def _agent_flags() -> argparse.ArgumentParser:
     add_knowledge_flags(flags)
     flags.add_argument("--no-builtin-tools", action="store_true", help="do not add the tools for files and time")
     flags.add_argument("--max-iters", metavar="N", type=_count, help="the most rounds of one answer (10)")
-    flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")
     flags.add_argument(
         "--mcp",
         metavar="COMMAND|URL",
@@ -139,15 +140,19 @@ def _agent_flags() -> argparse.ArgumentParser:
     flags.add_argument(
         "--agent", metavar="MODULE:ATTR", help="your own agent, or a function that makes one, with its own model"
     )
-    _permission_flags(flags)
-    _conversation_flags(flags)
-    format = flags.add_mutually_exclusive_group()
-    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
-    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
+    flags.add_argument(
+        "--permissions", metavar="FILE", help="rules of what runs, asks or never runs; an answer 'always' adds to them"
+    )
+    flags.add_argument(
+        "--mode", choices=get_args(Mode), help="what happens with calls that no rule is about (ask); plan: only reading"
+    )
     return flags
 
 
-def _permission_flags(flags: argparse.ArgumentParser) -> None:
+def _asking_flags() -> argparse.ArgumentParser:
+    """The flags of a person at a terminal."""
+    flags = argparse.ArgumentParser(add_help=False)
+    flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")
     flags.add_argument(
         "--approve",
         metavar="TOOL",
@@ -155,12 +160,11 @@ def _permission_flags(flags: argparse.ArgumentParser) -> None:
         default=[],
         help="run calls of this tool without asking (repeatable)",
     )
-    flags.add_argument(
-        "--permissions", metavar="FILE", help="rules of what runs, asks or never runs; an answer 'always' adds to them"
-    )
-    flags.add_argument(
-        "--mode", choices=get_args(Mode), help="what happens with calls that no rule is about (ask); plan: only reading"
-    )
+    _conversation_flags(flags)
+    format = flags.add_mutually_exclusive_group()
+    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
+    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
+    return flags
 
 
 def _conversation_flags(flags: argparse.ArgumentParser) -> None:

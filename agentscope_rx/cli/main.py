@@ -65,6 +65,8 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
         case "chat":
             with closing(ChatSession.of(flags, model)) as session:
                 return chat(session)
+        case "serve":
+            return _serve(flags, model)
         case "index":
             return index(flags)
         case "search":
@@ -97,6 +99,13 @@ def _ask(session: ChatSession, question: str | None) -> None:
         session.ask(None)
     if question is not None:
         session.ask(question)
+
+
+def _serve(flags: argparse.Namespace, model: ChatModel | None) -> int:
+    # imported here: it needs the packages of an extra
+    from agentscope_rx.cli.serving import serve
+
+    return serve(flags, model)
 
 
 def _set_up_local() -> int:

@@ -4,27 +4,22 @@ each round of approvals."""
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentscope_rx.agent import Agent, ReActAgent
+from agentscope_rx.agent import Agent
 from agentscope_rx.agent.input import CallInput
+from agentscope_rx.cli.agent_flags import made_agent
 from agentscope_rx.cli.approval import ask_person, call_list, to_approve
 from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
-from agentscope_rx.cli.knowledge import knowledge_of
-from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.permissions import permissions_of, put_under
 from agentscope_rx.cli.questions import ask_questions
 from agentscope_rx.cli.render import View, view_of
 from agentscope_rx.cli.search import citation_place
-from agentscope_rx.cli.skills import skills_hooks
-from agentscope_rx.cli.subagents import subagents_hooks
 from agentscope_rx.cli.terminal import Terminal
-from agentscope_rx.cli.tools import add_servers, agent_of, builtin_tools, toolkit_of
 from agentscope_rx.console.wording import clean
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PostCallEvent
@@ -39,25 +34,6 @@ from agentscope_rx.tools.questions import UserQuestion, questions_of
 
 if TYPE_CHECKING:
     from agentscope_rx.knowledge import KnowledgeBase
-
-SYSTEM_PROMPT = (
-    "You are a helpful assistant at a command line. Use the tools whenever the answer depends on files or the time; "
-    "paths are relative to the working directory. Answer in a few plain sentences."
-)
-MAX_ITERS = 10
-_AGENT_FLAGS = (
-    "model",
-    "base_url",
-    "system",
-    "tools",
-    "skills",
-    "subagents",
-    "knowledge",
-    "no_builtin_tools",
-    "max_iters",
-    "mcp",
-)
-"""Flags that cannot be combined with `--agent`, because that agent has its own."""
 
 Around = Callable[[], AbstractContextManager[object]]
 
@@ -96,31 +72,9 @@ class ChatSession:
     @classmethod
     def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
         """The session of these flags; `model` replaces theirs. `ConfigurationError` if a flag cannot be used."""
-        toolkit = None
-        bases: list[KnowledgeBase] = []
         place = place_of(flags)
         rules = permissions_of(flags)
-        if flags.agent is not None:
-            agent = _own_agent(flags)
-        else:
-            toolkit = toolkit_of(flags.tools, None if flags.no_builtin_tools else builtin_tools())
-            model = model if model is not None else model_of(flags.model, flags.base_url, os.environ)
-            add_servers(toolkit, flags.mcp)
-            system = SYSTEM_PROMPT if flags.system is None else flags.system
-            rounds = MAX_ITERS if flags.max_iters is None else flags.max_iters
-            hooks = [*skills_hooks(flags.skills), *subagents_hooks(flags.subagents)]
-            # last: it may take long
-            bases = knowledge_of(flags)
-            agent = ReActAgent(
-                "assistant",
-                model,
-                system,
-                toolkit=toolkit,
-                max_iters=rounds,
-                hooks=hooks,
-                knowledge=bases or None,
-                knowledge_mode=flags.knowledge_mode,
-            )
+        agent, toolkit, bases = made_agent(flags, model)
         if rules is not None:
             put_under(agent, rules)
         session = cls(
@@ -218,14 +172,6 @@ def _waiting(calls: Sequence[ToolUseBlock], questions: Sequence[UserQuestion]) -
     if calls:
         return f"{call_list(calls)} needs approval."
     return f"The question {clean(questions[0].text)!r:.200} needs an answer."
-
-
-def _own_agent(flags: argparse.Namespace) -> Agent:
-    given = [name for name in _AGENT_FLAGS if getattr(flags, name) not in (None, [], False)]
-    if given:
-        flag = given[0].replace("_", "-")
-        raise ConfigurationError(f"--agent brings its own model and tools: leave --{flag} out.")
-    return agent_of(flags.agent)
 
 
 def _timeout_error(which: str, limit: float) -> Exception:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import shlex
 import sys
@@ -38,7 +39,7 @@ def toolkit_of(specs: Iterable[str], builtin: Toolkit | None) -> Toolkit:
 
     It has the settings of the first `Toolkit` that is named: its limits, and if calls run in parallel.
     """
-    named = [(spec, _load("--tools", spec)) for spec in specs]
+    named = [(spec, load("--tools", spec)) for spec in specs]
     toolkits = [value for _, value in named if isinstance(value, Toolkit)]
     whole = toolkits[0].copy() if toolkits else Toolkit()
     for spec, value in named:
@@ -61,7 +62,7 @@ def toolkit_of(specs: Iterable[str], builtin: Toolkit | None) -> Toolkit:
 
 def agent_of(spec: str) -> Agent:
     """The agent that the spec names, or the result of the function without arguments that it names."""
-    value = _load("--agent", spec)
+    value = load("--agent", spec)
     if callable(value) and not isinstance(value, Agent):
         try:
             value = value()
@@ -81,10 +82,13 @@ def _members(value: object) -> Iterable[object]:
     return (value,)
 
 
-def _load(flag: str, spec: str) -> object:
-    module_name, colon, path = spec.partition(":")
+def load(flag: str, spec: str) -> object:
+    """The attribute that `MODULE:ATTR` or `FILE.py:ATTR` names; `ConfigurationError` if there is none."""
+    module_name, colon, path = spec.rpartition(":")
     if not colon or not module_name or not path:
         raise ConfigurationError(f"{flag} takes module:attribute, such as my_module:search, not {spec!r}.")
+    if module_name.endswith(".py"):
+        return _attribute(flag, spec, _imported_file(flag, spec, module_name), path)
     # like `python -m`: modules of the working directory can be imported
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -97,6 +101,31 @@ def _load(flag: str, spec: str) -> object:
         raise ConfigurationError(f"{flag} {spec}: {missing}.") from error
     except Exception as error:
         raise ConfigurationError(f"{flag} {spec}: importing it failed with {type(error).__name__}: {error}") from error
+    return _attribute(flag, spec, value, path)
+
+
+def _imported_file(flag: str, spec: str, file: str) -> object:
+    if not os.path.isfile(file):
+        raise ConfigurationError(f"{flag} {spec}: there is no file {file!r}.")
+    folder, name = os.path.split(os.path.abspath(file))
+    found = importlib.util.spec_from_file_location(name.removesuffix(".py"), file)
+    if found is None or found.loader is None:
+        raise ConfigurationError(f"{flag} {spec}: {file!r} cannot be imported.")
+    module = importlib.util.module_from_spec(found)
+    # like a script: the modules beside it can be imported
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # tools find the annotations of their functions by the name of the module
+    sys.modules.setdefault(module.__name__, module)
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigurationError(f"{flag} {spec}: running it failed with {type(error).__name__}: {error}") from error
+    return module
+
+
+def _attribute(flag: str, spec: str, value: object, path: str) -> object:
+    module_name = spec.rpartition(":")[0]
     for name in path.split("."):
         if not hasattr(value, name):
             close = get_close_matches(name, [each for each in dir(value) if not each.startswith("_")], 3)
@@ -174,10 +203,11 @@ def _add(toolkit: Toolkit, spec: str) -> None:
 
 
 def _server(spec: str) -> McpServer:
-    from agentscope_rx.tools.mcp import McpHttp, McpStdio
+    from agentscope_rx.tools.mcp import McpHttp, McpSse, McpStdio
 
     if spec.startswith(("http://", "https://")):
-        return McpHttp(spec)
+        # the older transport's URLs end so by convention
+        return McpSse(spec) if spec.partition("?")[0].rstrip("/").endswith("/sse") else McpHttp(spec)
     try:
         words = shlex.split(spec)
     except ValueError as error:

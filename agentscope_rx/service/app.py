@@ -1,17 +1,7 @@
-"""`create_app`: an agent behind HTTP.
+"""`create_app`: an agent behind HTTP, with our own events.
 
-| request                   | answer                                                                                   |
-|---------------------------|------------------------------------------------------------------------------------------|
-| POST /run                 | the run's events; body `{"text": "..."}` or `{"messages": [Msg as JSON, ...]}`; and to   |
-|                           | pending calls `{"answers": [{"type": "approve", "call_id": "..."}, ...]}`                |
-| GET /runs/{id}/events     | its events after `Last-Event-ID`; 204 if the client has all events of an ended run       |
-| POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it has ended; optional body `{"text": "the reply"}`    |
-| POST /runs/{id}/input     | 202, `{"enqueued": true}`: input to the live run; body as of /run, without answers, and  |
-|                           | `"when": "next_round"` (default) or `"idle"`; 409 if the run has ended                   |
-| DELETE /runs/{id}         | 204 when the run has been stopped and cleaned up                                         |
-
-Errors before a stream begins are JSON, see `failure`. A `RequestGuard` decides which clients are answered. A client
-that is can follow, interrupt and stop every run whose id it knows; ids cannot be guessed.
+The requests are those of `agentscope_rx.service.protocols.events.routes`. A `RequestGuard` decides which clients are
+answered. A client that is can follow, interrupt and stop every run whose id it knows; ids cannot be guessed.
 """
 
 from __future__ import annotations
@@ -22,35 +12,23 @@ from dataclasses import replace
 from inspect import isawaitable
 from os import PathLike
 
-from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from agentscope_rx.agent import Agent
-from agentscope_rx.agent.inbox import When
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.events import StreamOptions
-from agentscope_rx.guard import GuardOptions, RequestGuard
-from agentscope_rx.messages import ApprovalAnswer, Msg
+from agentscope_rx.guard import GuardOptions
 from agentscope_rx.messages.sources import reading
+from agentscope_rx.service.application import guarded
 from agentscope_rx.service.bodies import read_body
 from agentscope_rx.service.failure import answer_error
-from agentscope_rx.service.protocols.sse import (
-    HEARTBEAT_SECONDS,
-    SEND_TIMEOUT_SECONDS,
-    SSEResponse,
-    check_sending,
-    last_event_id,
-    sse_response,
-)
-from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice, bounds_of
+from agentscope_rx.service.protocols.events.bodies import RunBody
+from agentscope_rx.service.protocols.events.routes import Sending, run_routes
+from agentscope_rx.service.protocols.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, check_sending
+from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
-from agentscope_rx.service.trace_parent import TraceParent
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
 """Returns the agent for a request, by its path, headers or body."""
@@ -106,115 +84,27 @@ def create_app(
         guard = replace(guard, token=token)
     runs = Runs(keep_seconds=keep_seconds, max_live=max_live_runs, max_kept=max_kept_runs)
 
-    async def run(request: Request) -> SSEResponse:
-        body = await read_body(request, _RunBody, files)
+    async def begin(request: Request) -> LiveRun:
+        body = await read_body(request, RunBody, files)
         chosen = await _agent_of(agent, request)
         events = chosen.stream(body.input, options)
-        live = runs.add(
+        return runs.add(
             events, on_disconnect=on_disconnect, capacity=log_capacity, max_bytes=max_log_bytes, agent=chosen
         )
-        return sse_response(live, heartbeat=heartbeat, retry=retry, send_timeout=send_timeout)
-
-    async def events(request: Request) -> SSEResponse:
-        live, after = runs.find(request.path_params["run_id"]), last_event_id(request)
-        return sse_response(live, after=after, heartbeat=heartbeat, retry=retry, send_timeout=send_timeout)
-
-    async def interrupt(request: Request) -> JSONResponse:
-        live = runs.find(request.path_params["run_id"])
-        body = await read_body(request, _InterruptBody)
-        return JSONResponse({"interrupted": live.interrupt(body.text)})
-
-    async def enqueue(request: Request) -> JSONResponse:
-        live = runs.find(request.path_params["run_id"])
-        body = await read_body(request, _EnqueueBody, files)
-        live.enqueue(body.input, body.when)
-        return JSONResponse({"enqueued": True}, 202)
-
-    async def stop(request: Request) -> Response:
-        await runs.stop(request.path_params["run_id"])
-        return Response(status_code=204)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         async with runs:
             yield
 
-    routes = [
-        Route("/run", run, methods=["POST"]),
-        Route("/runs/{run_id}/events", events, methods=["GET"]),
-        Route("/runs/{run_id}/interrupt", interrupt, methods=["POST"]),
-        Route("/runs/{run_id}/input", enqueue, methods=["POST"]),
-        Route("/runs/{run_id}", stop, methods=["DELETE"]),
-    ]
     app = Starlette(
-        routes=routes,
+        routes=run_routes(runs, begin, Sending(heartbeat, retry, send_timeout), files),
         lifespan=lifespan,
-        middleware=_middleware(guard),
+        middleware=guarded(guard),
         exception_handlers={AgentScopeError: answer_error, HTTPException: answer_error, Exception: answer_error},
     )
     app.state.runs = runs
     return app
-
-
-def _middleware(guard: GuardOptions) -> list[Middleware]:
-    guarding = Middleware(RequestGuard, options=guard)
-    parent = Middleware(TraceParent)
-    if not guard.allowed_origins:
-        return [guarding, parent]
-    headers = ["authorization", "content-type", "last-event-id", "traceparent", "tracestate"]
-    # before the guard: a browser's preflight request carries no token
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=list(guard.allowed_origins),
-        allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=headers,
-    )
-    return [cors, guarding, parent]
-
-
-class _RunBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    text: str | None = None
-    messages: list[Msg] | None = None
-    answers: list[ApprovalAnswer] | None = None
-
-    @model_validator(mode="after")
-    def _something(self) -> _RunBody:
-        if self.text is not None and self.messages is not None:
-            raise ValueError("give either text or messages")
-        if self.text is None and self.messages is None and self.answers is None:
-            raise ValueError("give either text or messages, or answers to pending calls")
-        return self
-
-    @property
-    def input(self) -> list[Msg | ApprovalAnswer] | None:
-        messages = self.messages or [] if self.text is None else [Msg.user(self.text)]
-        return [*messages, *(self.answers or ())] or None
-
-
-class _EnqueueBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    text: str | None = None
-    messages: list[Msg] | None = None
-    when: When = "next_round"
-
-    @model_validator(mode="after")
-    def _either(self) -> _EnqueueBody:
-        if (self.text is None) is (self.messages is None):
-            raise ValueError("give either text or messages")
-        return self
-
-    @property
-    def input(self) -> list[Msg]:
-        return self.messages or [] if self.text is None else [Msg.user(self.text)]
-
-
-class _InterruptBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    text: str | None = None
 
 
 async def _agent_of(agent: Agent | AgentFactory, request: Request) -> Agent:

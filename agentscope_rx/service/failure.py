@@ -13,7 +13,7 @@
 | `InboxFullError`                          | 429    | too many inputs wait for the run               |
 | `EventsGoneError`                         | 410    | the log has dropped events the client missed   |
 | `TooManyRunsError`                        | 503    | the limit of live runs is reached              |
-| `ServiceStoppingError`, `RunStoppedError` | 503    | the application is shutting down               |
+| `ServiceStoppingError`, `RunStoppedError`, `AgentShuttingDownError` | 503 | the application is shutting down |
 | `RequestError`                            | its own | refused by a guard, see `errors.request`      |
 | any other                                 | 500    | logged; the answer names only its type         |
 
@@ -33,6 +33,7 @@ from starlette.responses import JSONResponse
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,
+    AgentShuttingDownError,
     ConversationLeasedError,
     EventsGoneError,
     InboxFullError,
@@ -108,6 +109,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooManyRunsError, 503),
     (ServiceStoppingError, 503),
     (RunStoppedError, 503),
+    (AgentShuttingDownError, 503),
 )
 
 
@@ -135,8 +137,8 @@ def answer_to(error: Exception) -> Answer:
         headers.update(error.headers or {})
     else:
         status = next((status for known, status in _STATUS if isinstance(error, known)), 500)
-    if isinstance(error, TooManyRunsError):
-        headers["retry-after"] = "5"
+    if status == 503:
+        headers.setdefault("retry-after", "5")
     if status == 500:
         # the traceback is only in the log
         _log.error("answered with 500: %s", error, exc_info=error)

@@ -24,17 +24,18 @@ from urllib.parse import quote
 from starlette.requests import Request
 from typing_extensions import Unpack
 
-from agentscope_rx.agent import Agent, ConversationPool
+from agentscope_rx.agent import Agent, ConversationPool, GracefulShutdown
 from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.pool.leased_conversation import PoolCallOptions, conversation_key
 from agentscope_rx.agent.saving_agent import session_at
+from agentscope_rx.agent.shutdown import ShutdownReport
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event, StreamOptions
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.reactive import Flow
-from agentscope_rx.service.failure import UnknownAgentError
+from agentscope_rx.service.failure import ServiceStoppingError, UnknownAgentError
 from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import Runs
 from agentscope_rx.session import InMemorySession, LeasePolicy, Session, WhenHeld
@@ -51,6 +52,7 @@ class AgentHost:
       several processes serve the same conversations; `file_root` is the folder of files that messages may name.
     - `user_of`: the user of a request, from its authentication. Without it all clients are one user.
     - `runs`: the runs of the application. `on_disconnect`, `log_capacity` and `max_log_bytes` are those of each run.
+    - `shutdown`: how long runs may go on once `drain` was called, 30 seconds by default.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class AgentHost:
         on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
         log_capacity: int | None = None,
         max_log_bytes: int = MAX_LOG_BYTES,
+        shutdown: GracefulShutdown | None = None,
     ) -> None:
         named = {agents.name: agents} if isinstance(agents, Agent) else dict(agents)
         if not named:
@@ -76,9 +79,14 @@ class AgentHost:
         self.session: Session = InMemorySession() if sessions is None else session_at(sessions)
         self.stores: bool = sessions is not None
         """The conversations outlast the process, or belong to the application."""
+        self.shared: bool = lease is not None
+        """Other processes may serve the same conversations."""
         self.agents: Mapping[str, Agent] = named
         self.file_root = file_root
         self.runs: Runs = runs or Runs()
+        self.shutdown: GracefulShutdown = shutdown or GracefulShutdown()
+        for agent in named.values():
+            self.shutdown.add(agent)
         self._user_of = user_of
         self._on_disconnect: OnDisconnectChoice = on_disconnect
         self._log_capacity = log_capacity
@@ -130,14 +138,18 @@ class AgentHost:
         through: Callable[[Flow[Event]], Flow[Event]] | None = None,
         stream_options: StreamOptions | None = None,
         on_disconnect: OnDisconnectChoice | None = None,
+        record: Callable[[Event], LoggedEvent] = LoggedEvent,
         **options: Unpack[PoolCallOptions],
     ) -> LiveRun:
         """A run of this agent, which begins when its first client follows it.
 
         With a `session_id` it is a run of the stored conversation of this user, else of the conversation in `memory`,
-        by default a new one. `through` may do more with the events of the run. `on_disconnect` is that of the host
-        unless given. Options as for `Agent.call`.
+        by default a new one. `through` may do more with the events of the run; `record` is that of `Runs.add`;
+        `on_disconnect` is that of the host unless given. Options as for `Agent.call`. `ServiceStoppingError` once
+        `drain` was called.
         """
+        if self.draining:
+            raise ServiceStoppingError
         agent = self.agent(name)
         if session_id is not None:
             events: Flow[Event] = self.pool(name).stream(user, session_id, input, stream_options, **options)
@@ -150,7 +162,7 @@ class AgentHost:
             capacity=self._log_capacity,
             max_bytes=self._max_log_bytes,
             agent=agent,
-            record=LoggedEvent,
+            record=record,
         )
 
     def pending_calls(self, name: str | None, user: str, session_id: str) -> Flow[tuple[ToolUseBlock, ...]]:
@@ -159,6 +171,21 @@ class AgentHost:
         Signals and cancels: as `ConversationPool.pending_calls`.
         """
         return self.pool(name).pending_calls(user, session_id)
+
+    @property
+    def draining(self) -> bool:
+        """True once `drain` was called: no further run begins."""
+        return self.shutdown.refuses
+
+    def drain(self) -> Flow[ShutdownReport]:
+        """Refuse further runs, and wait for those in progress; after the time of `shutdown` they are cut off.
+
+        The next run of a stored conversation goes on where one was cut off, in any process.
+
+        Signals: the report, when all runs have ended.
+        Cancels: the waiting; the shutdown continues.
+        """
+        return self.shutdown.begin()
 
     async def __aenter__(self) -> Self:
         stack = AsyncExitStack()

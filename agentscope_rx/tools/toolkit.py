@@ -453,8 +453,8 @@ class Toolkit:
     def register_mcp(self, server: McpServer | McpClient, **options: Unpack[McpOptions]) -> Flow[tuple[Tool, ...]]:
         """Add all tools of an MCP server, or none; they are updated when the server reports a change.
 
-        `server` is `McpStdio`, `McpHttp` or `McpInMemory`, or an `McpClient` for more options. Several toolkits may
-        share a client, and its owner closes it. The options are those of `register_all`, with the server's tool names.
+        `server` is `McpStdio`, `McpHttp`, `McpSse`, `McpInMemory`, or an `McpClient` for more options. Several toolkits
+        may share a client, which its owner closes. The options are those of `register_all`, with the server's names.
 
         Signals: the tuple of registered tools, completion; `McpError` if the server cannot be reached or refuses,
         `ConfigurationError` if a tool cannot be registered. After an error no tool is registered.

@@ -44,10 +44,10 @@ def far(**options: Any) -> Iterator[Toolkit]:
 
 
 @contextmanager
-def http_process(port: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def http_process(port: int = 0, transport: str = "http") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The demo server by HTTP in a process of its own, and its URL."""
     process = subprocess.Popen(
-        [sys.executable, FILE, "http", str(port)], stdout=subprocess.PIPE, text=True, cwd=Path(FILE).parents[2]
+        [sys.executable, FILE, transport, str(port)], stdout=subprocess.PIPE, text=True, cwd=Path(FILE).parents[2]
     )
     try:
         assert process.stdout is not None

@@ -15,7 +15,7 @@ from agentscope_rx.agent.handle.event_log import EventRecorder, LoggedEvent
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
 from agentscope_rx.events import ErrorEvent, Event, PostCallEvent, PreReasoningEvent, event_from_json
-from agentscope_rx.events.base import EventSource
+from agentscope_rx.events.base import EventSource, stamp
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import just, never, throw
 from agentscope_rx.service import Runs
@@ -60,7 +60,7 @@ def test_a_log_keeps_no_object_of_the_caller():
         assert logged.event == event and logged.event.source.context is None
         assert isinstance(logged.event, PreReasoningEvent)
         assert (logged.event.history, logged.event.messages) == ((), ())
-        error = LoggedEvent.of_error(ValueError("over"), event.source, 4).event
+        error = LoggedEvent.of(stamp(ErrorEvent.of(ValueError("over")), event.source, 4, 0.0)).event
         assert isinstance(error, ErrorEvent) and (error.error, error.seq, error.run_id) == (None, 4, "r")
 
     run_virtual(main())

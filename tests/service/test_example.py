@@ -7,6 +7,7 @@ import runpy
 from typing import Any
 
 import pytest
+from openai import OpenAI
 from starlette.testclient import TestClient
 
 from agentscope_rx.events import PostCallEvent
@@ -49,7 +50,7 @@ def test_with_a_model_behind_a_server(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
     blocks = blocks_of(PAGE.read_text(encoding="utf-8"))
-    small, guarded, own, fastapi, websocket = (block.text for block in blocks if block.language == "python")
+    small, guarded, own, fastapi, websocket, others = (block.text for block in blocks if block.language == "python")
     with openai_server() as upstream:
         monkeypatch.setenv("OPENAI_API_KEY", "test")
         monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)
@@ -71,6 +72,11 @@ def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
             with sse(client, "GET", f"/resume/{events[0].run_id}", headers={"last-event-id": "0"}) as source:
                 assert events_of(source) == events[1:]
             assert client.get("/resume/nothing").status_code == 404
+        exec(others, page)
+        bearer = "a-long-secret-from-your-settings"
+        with served(page["app"]) as server, OpenAI(base_url=f"{server.url}/v1", api_key=bearer) as openai:
+            made = openai.chat.completions.create(model="friday", messages=[{"role": "user", "content": "hi"}])
+            assert (made.choices[0].message.content or "").strip() == "You said: hi"
         exec(fastapi + websocket, page)
         with served(page["api"]) as server, server.client() as client:
             with sse(client, "POST", "/ask", json={"text": "hi"}) as source:

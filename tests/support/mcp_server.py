@@ -1,4 +1,4 @@
-"""A server made with the official SDK: a program (`python mcp_server.py [http PORT]`), or `make()` in this process."""
+"""A server made with the official SDK: a program (`mcp_server.py [http|sse PORT]`), or `make()` in this process."""
 
 from __future__ import annotations
 
@@ -203,6 +203,30 @@ async def serve_stdio() -> None:
         await server.run(read, write, options)
 
 
+def serve_sse(port: int) -> None:
+    import socket
+
+    import uvicorn
+    from mcp.server.sse import SseServerTransport
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+    from starlette.routing import Mount, Route
+
+    transport = SseServerTransport("/messages/")
+    server = make()
+
+    class Events:
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            async with transport.connect_sse(scope, receive, send) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+            await Response()(scope, receive, send)
+
+    bound = socket.create_server(("127.0.0.1", port))
+    print(f"http://127.0.0.1:{bound.getsockname()[1]}/sse", flush=True)  # noqa: T201
+    app = Starlette(routes=[Route("/sse", Events()), Mount("/messages/", transport.handle_post_message)])
+    uvicorn.Server(uvicorn.Config(app, log_level="critical")).run([bound])
+
+
 def serve_http(port: int) -> None:
     import socket
 
@@ -214,7 +238,9 @@ def serve_http(port: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["http"]:
+    if sys.argv[1:2] == ["sse"]:
+        serve_sse(int(sys.argv[2]))
+    elif sys.argv[1:2] == ["http"]:
         serve_http(int(sys.argv[2]))
     else:
         anyio.run(serve_stdio)

@@ -63,11 +63,6 @@ class LoggedEvent:
             source = EventSource(source.run_id, source.agent, source.path)
         return cls(event.replace(source=source, **_surroundings(type(event))), data)
 
-    @classmethod
-    def of_error(cls, error: Exception, source: EventSource, seq: int) -> LoggedEvent:
-        """An `error` event that the run itself did not emit, such as that of a stopped run."""
-        return cls.of(stamp(ErrorEvent.of(error), source, seq, time.time()))
-
 
 @cache
 def _surroundings(kind: type[Event]) -> dict[str, object]:
@@ -112,7 +107,8 @@ class EventRecorder:
             return ()
         self.error_emitted = True
         # the last event may be a sub-agent's; the error is the outermost run's
-        return (LoggedEvent.of_error(error, self.source or self.last.event.source, self.last.seq + 1),)
+        source = self.source or self.last.event.source
+        return (self.record(stamp(ErrorEvent.of(error), source, self.last.seq + 1, time.time())),)
 
 
 def _no_event(item: object) -> InvalidInputError:

@@ -87,6 +87,8 @@ def _message(message: JsonObject, names: dict[str, str]) -> Msg:
         return _result(message, names)
     if role not in ROLES:
         raise malformed(f"'role' must be one of {', '.join([*ROLES, 'tool'])}", role)
+    if role != "assistant" and message.get("content") is None:
+        raise malformed(f"a message of {role} must have 'content'", message)
     content: list[Given | ToolUseBlock] = list(_content(message))
     if role == "assistant":
         if refusal := text_in(message, "refusal"):

@@ -37,7 +37,7 @@ if find_spec("mcp") is None:
 
 from agentscope_rx.tools.mcp.client import McpClient
 from agentscope_rx.tools.mcp.elicitation import Elicitation
-from agentscope_rx.tools.mcp.server import McpHttp, McpInMemory, McpServer, McpStdio
+from agentscope_rx.tools.mcp.server import McpHttp, McpInMemory, McpServer, McpSse, McpStdio
 from agentscope_rx.tools.mcp.serving import mcp_app, mcp_server
 from agentscope_rx.tools.mcp.tool import McpAnnotations, McpApproval, McpTool
 
@@ -49,6 +49,7 @@ __all__ = [
     "McpHttp",
     "McpInMemory",
     "McpServer",
+    "McpSse",
     "McpStdio",
     "McpTool",
     "mcp_app",

@@ -36,7 +36,7 @@ from agentscope_rx.tools.mcp.callbacks import elicitation_callback, roots_callba
 from agentscope_rx.tools.mcp.content import messages_of, resource_block, result_of_call
 from agentscope_rx.tools.mcp.elicitation import Action, Answer, OnElicitation, Question, answer_to
 from agentscope_rx.tools.mcp.limits import LIMIT_ERROR, MAX_LISTED, too_many_listed
-from agentscope_rx.tools.mcp.server import McpHttp, McpServer, McpStdio
+from agentscope_rx.tools.mcp.server import McpHttp, McpServer, McpSse, McpStdio
 from agentscope_rx.tools.mcp.session import ConnectionOptions, McpSession
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class McpClient:
     ) -> None:
         if not callable(getattr(server, "link", None)):
             raise ConfigurationError(
-                f"McpClient takes McpStdio(...), McpHttp(...) or McpInMemory(...), not {server!r:.60}."
+                f"McpClient takes McpStdio(...), McpHttp(...), McpSse(...) or McpInMemory(...), not {server!r:.60}."
             )
         for option, seconds in (("connect_timeout", connect_timeout), ("question_timeout", question_timeout)):
             if not seconds > 0:
@@ -382,7 +382,7 @@ def default_name(server: McpServer) -> str:
     """The name of a server without a given one."""
     if isinstance(server, McpStdio):
         return Path(server.command).name
-    if isinstance(server, McpHttp):
+    if isinstance(server, (McpHttp, McpSse)):
         return server.url.partition("://")[2].partition("/")[0].rpartition("@")[2]
     return str(getattr(getattr(server, "server", None), "name", None) or type(server).__name__)
 

@@ -4,6 +4,7 @@
 |---------------------------------------|------------------------------------------------------------------------------|
 | `McpStdio(command, args, env=, cwd=)` | its standard input and output; started with the connection, ended with it    |
 | `McpHttp(url, headers=, auth=)`       | streamable HTTP                                                              |
+| `McpSse(url, headers=, auth=)`        | the older transport: events of one request, and a POST for each message      |
 | `McpInMemory(server)`                 | calls: an object of the official SDK in this process, on the library's loop  |
 
 Of HTTP, the SDK bounds only one server-sent event. `HttpTransport` bounds each response before the SDK sees it, after
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx2
 from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT
 
@@ -121,12 +123,33 @@ class McpHttp:
 
     def __post_init__(self) -> None:
         check_limit(self.max_message_bytes)
-        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"McpHttp takes a URL such as 'https://example.com/mcp', not {self.url!r:.80}.")
+        _check_url("McpHttp", self.url, "https://example.com/mcp")
 
     def link(self) -> McpStreams:
         """A new HTTP client, for one connection."""
         transport = HttpTransport(self.url, self.headers, self.auth, self.max_message_bytes)
+        return McpStreams(transport, transport)
+
+
+@dataclass(frozen=True, slots=True)
+class McpSse:
+    """A server at a URL, by the HTTP+SSE transport of protocol 2024-11-05, which `McpHttp` has replaced.
+
+    Its URLs often end in `/sse`. The arguments are those of `McpHttp`.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    auth: httpx2.Auth | None = field(default=None, repr=False)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+    def __post_init__(self) -> None:
+        check_limit(self.max_message_bytes)
+        _check_url("McpSse", self.url, "https://example.com/sse")
+
+    def link(self) -> McpStreams:
+        """A new HTTP client, for one connection."""
+        transport = SseTransport(self.url, self.headers, self.auth, self.max_message_bytes)
         return McpStreams(transport, transport)
 
 
@@ -167,17 +190,20 @@ class HttpTransport:
         """Nothing: the end of a remote server is not reported."""
         return ""
 
-    @asynccontextmanager
-    async def _streams(self) -> AsyncGenerator[TransportStreams]:
+    def _client(self) -> httpx2.AsyncClient:
         # no read timeout: a call may be silent for as long as its own deadlines allow
         timeout = httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=None)
+        return httpx2.AsyncClient(
+            headers=dict(self._headers),
+            timeout=timeout,
+            auth=self._auth,
+            event_hooks={"response": [self._limit]},
+        )
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[TransportStreams]:
         async with (
-            httpx2.AsyncClient(
-                headers=dict(self._headers),
-                timeout=timeout,
-                auth=self._auth,
-                event_hooks={"response": [self._limit]},
-            ) as client,
+            self._client() as client,
             # (one event is bounded in `_limit`)
             streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as (read, write),
         ):
@@ -193,6 +219,38 @@ class HttpTransport:
             response.stream = _LimitedBody(raw, self.excess, is_events=is_events)
             for name in _DECODED:
                 response.headers.pop(name, None)
+
+
+class SseTransport(HttpTransport):
+    """One connection by the older transport."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], auth: httpx2.Auth | None, max_message_bytes: int) -> None:
+        super().__init__(url, headers, auth, max_message_bytes)
+        self._refused = ""
+
+    def words(self) -> str:
+        """How the server has refused a message, if it has."""
+        return self._refused
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[TransportStreams]:
+        def made(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,
+            auth: httpx2.Auth | None = None,
+        ) -> httpx2.AsyncClient:
+            return self._client()
+
+        async with sse_client(self._url, httpx_client_factory=made) as (read, write):
+            requests = ServerRequests(self.excess)
+            yield LimitedReader(read, requests), CountingWriter(write, requests)
+
+    async def _limit(self, response: httpx2.Response) -> None:
+        await super()._limit(response)
+        if response.request.method == "POST" and response.status_code >= 400:
+            # the SDK logs this, and the call would wait for an answer that cannot come
+            self._refused = f"It answered a message with status {response.status_code}."
+            self.excess.noted.set()
 
 
 class _LimitedBody(httpx2.AsyncByteStream):
@@ -215,3 +273,8 @@ class _LimitedBody(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._raw.aclose()
+
+
+def _check_url(what: str, url: object, such: str) -> None:
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{what} takes a URL such as {such!r}, not {url!r:.80}.")

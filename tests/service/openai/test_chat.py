@@ -228,6 +228,13 @@ def test_bad_messages_are_bad_requests(messages: list[Any]) -> None:
     assert raised.value.type == "invalid_request_error"
 
 
+@pytest.mark.parametrize("schema", [{"type": "strin"}, {"type": "array"}, 3])
+def test_a_tool_that_no_model_takes_is_a_bad_request(schema: Any) -> None:
+    made: Any = {"type": "function", "function": {"name": "pick", "parameters": schema}}
+    with asking(friday()) as client, pytest.raises(openai.BadRequestError, match="tools"):
+        client.chat.completions.create(model="friday", messages=[user("?")], tools=[made])
+
+
 def test_sampling_parameters_are_left_to_the_agent() -> None:
     with asking(friday("ok")) as client:
         made = client.chat.completions.create(

@@ -151,6 +151,29 @@ def test_a_failed_run_before_and_after_its_first_text() -> None:
         assert kinds[-1] == "response.failed"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_cannot_answer_in_a_persons_place(stream: bool) -> None:
+    @tool(requires_approval=True)
+    def wipe() -> str:
+        """Wipe."""
+        raise AssertionError
+
+    agent = friday([TextBlock("Now."), call("wipe")], "Wiped.", tools=[wipe])
+    with asking(agent) as client:
+        ids: list[str] = []
+
+        def ask() -> None:
+            made: Any = client.responses.create(model="friday", input="?", stream=stream)
+            ids.extend(event.response.id for event in made if event.type == "response.created")
+
+        with pytest.raises(openai.APIError, match="a person's answer"):
+            ask()
+        assert len(ids) == stream
+        for id in ids:
+            with pytest.raises(openai.NotFoundError):
+                client.responses.create(model="friday", input="?", previous_response_id=id)
+
+
 def test_a_deleted_response_cannot_be_continued() -> None:
     with asking(friday("one", "two")) as client:
         made = client.responses.create(model="friday", input="1")

@@ -76,15 +76,20 @@ class TaskService:
                 task.hear(message)
                 return task
         task.hear(message)
-        run = self._host.begin(
-            self._name,
-            input,
-            user=task.owner[1],
-            session_id=task.context_id,
-            through=task.watch,
-            on_disconnect=self._on_disconnect,
-            output=self._output,  # pyright: ignore[reportArgumentType]
-        )
+        try:
+            run = self._host.begin(
+                self._name,
+                input,
+                user=task.owner[1],
+                session_id=task.context_id,
+                through=task.watch,
+                on_disconnect=self._on_disconnect,
+                output=self._output,  # pyright: ignore[reportArgumentType]
+            )
+        except Exception as error:
+            if not task.waiting:
+                task.refuse(error)
+            raise
         task.work(run)
         return task
 

@@ -50,6 +50,8 @@ class HostedTask:
         self.updates = Updates(id, context_id)
         self.canceling: bool = False
         self._status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+        self._before: tuple[TaskStatus, Waiting] | None = None
+        """What the task asked for before the run in progress."""
         self._history: list[Message] = []
         self._artifacts: dict[str, Artifact] = {}
         self._texts: dict[str, list[str]] = {}
@@ -73,6 +75,7 @@ class HostedTask:
 
     def work(self, run: LiveRun) -> None:
         """This run works on the task from now on."""
+        self._before = (self._status, self.waiting) if self.waiting else None
         self.run, self.position = run, 0
         self.updates.waiting = {}
         self._take(self.updates.status(TaskState.TASK_STATE_WORKING, []))
@@ -103,8 +106,11 @@ class HostedTask:
         return flow(events.pipe(ops.do_action(see), catch(end)))
 
     def refuse(self, error: Exception) -> None:
-        """The run could not begin."""
-        self._take(self.updates.failed(error))
+        """The run could not begin. A task that has asked its client still does: the answer may come again."""
+        if self._before is None:
+            self._take(self.updates.failed(error))
+        else:
+            self._status, self.updates.waiting = self._before
 
     def cancel(self) -> None:
         """The task is over, unless it is already."""
@@ -145,7 +151,7 @@ class HostedTask:
             if self.canceling:
                 self.cancel()
             else:
-                self.refuse(RunStoppedError("The run was stopped."))
+                self._take(self.updates.failed(RunStoppedError("The run was stopped.")))
 
 
 class Tasks:

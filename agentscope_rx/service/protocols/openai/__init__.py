@@ -1,5 +1,1 @@
-"""OpenAI's API for agents."""
-
-from agentscope_rx.service.protocols.openai.routes import openai_routes
-
-__all__ = ["openai_routes"]
+"""The endpoint that OpenAI's clients speak to: Chat Completions, Responses and the list of models."""

@@ -102,7 +102,7 @@ class Answer:
         reply = self.reply = event.message
         self.usage = event.usage or self.usage
         self.calls = reply.pending_calls
-        self._error = _unanswerable(reply)
+        self._error = unanswerable(reply)
         if self.calls:
             self.finish = "tool_calls"
             return
@@ -114,7 +114,7 @@ class Answer:
             yield from self._message(reply)
 
 
-def _unanswerable(reply: Msg) -> ApprovalNeededError | None:
+def unanswerable(reply: Msg) -> ApprovalNeededError | None:
     """The error if a call of this reply waits for a person, and not for the client."""
     kinds = {result.id: result.kind for result in reply.tool_results}
     asked = [call for call in reply.pending_calls if kinds.get(call.id) not in (None, ToolResultKind.SUSPENDED)]

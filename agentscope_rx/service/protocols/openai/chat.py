@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict
@@ -42,7 +42,7 @@ from agentscope_rx.service.protocols.whole import WholeResponse
 
 
 class _StreamOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     include_usage: bool = False
     include_obfuscation: bool = False

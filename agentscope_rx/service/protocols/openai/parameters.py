@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from agentscope_rx.agent import StructuredOutput
-from agentscope_rx.errors import AgentScopeError, InvalidInputError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
 from agentscope_rx.service.bodies import read_json, validated
 from agentscope_rx.service.protocols.openai.failures import UnsupportedParameterError
 from agentscope_rx.tools import ClientTools
@@ -82,7 +82,10 @@ class Parameters(BaseModel):
                 raise UnsupportedParameterError(f"tools[{place}].type", "tools of a client are functions.")
         if not self.tools or self.tool_choice == "none":
             return None
-        return ClientTools(*self.tools)
+        try:
+            return ClientTools(*self.tools)
+        except ConfigurationError as error:
+            raise InvalidInputError(f"tools has one that cannot be offered to a model: {error}") from error
 
 
 def output_of(format: Mapping[str, object] | None, param: str) -> StructuredOutput | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from secrets import token_urlsafe
 
+from reactivex import operators as ops
+
 from agentscope_rx.agent import Agent
-from agentscope_rx.events import Event
+from agentscope_rx.events import Event, PostCallEvent
 from agentscope_rx.memory import InMemoryMemory
 from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, flow
 from agentscope_rx.service.host import AgentHost
+from agentscope_rx.service.protocols.openai.answer import unanswerable
 from agentscope_rx.service.protocols.openai.failures import UnknownResponseError
 
 MAX_STORED = 1000
@@ -43,15 +46,25 @@ class StoredResponses:
     ) -> Flow[Event]:
         """The events of a run; the conversation is saved before they complete.
 
+        One that waits for a person is not saved: its client could answer in the person's place.
+
         Signals: the events; the error of the save.
         Cancels: the run, or the save.
         """
         key = self._key(name, user, id)
+        asking = False
+
+        def look(event: Event) -> None:
+            nonlocal asking
+            if isinstance(event, PostCallEvent) and not event.depth:
+                asking = unanswerable(event.message) is not None
 
         def save() -> Flow[Event]:
+            if asking:
+                return empty()
             return agent.save(self._host.session, key, memory=memory).pipe(concat_map(lambda _: self._kept(key)))
 
-        return flow(concat(events, defer(save)))
+        return flow(concat(events.pipe(ops.do_action(look)), defer(save)))
 
     async def delete(self, name: str, user: str, id: str) -> bool:
         """Remove the conversation of this response; False if there was none."""

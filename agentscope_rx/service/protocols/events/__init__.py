@@ -1,0 +1,1 @@
+"""Our own events, as a protocol: a run is begun, followed, joined again, given input, interrupted and stopped."""
