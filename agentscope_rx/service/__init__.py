@@ -44,6 +44,7 @@ from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
 from agentscope_rx.service.runs.registry import Runs
 
 if TYPE_CHECKING:
+    from agentscope_rx.service.protocols.a2a import a2a_routes
     from agentscope_rx.service.protocols.ag_ui import AgUiState, ag_ui_routes
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "TooManyRunsError",
     "UnknownAgentError",
     "UnknownRunError",
+    "a2a_routes",
     "ag_ui_routes",
     "answer_error",
     "create_app",
@@ -75,7 +77,8 @@ __all__ = [
 
 _AG_UI = "agentscope_rx.service.protocols.ag_ui"
 _LAZY: dict[str, str] = {"AgUiState": _AG_UI, "ag_ui_routes": _AG_UI}
-leave_out_missing(__all__, dict.fromkeys(_LAZY, "ag_ui"))
+leave_out_missing(__all__, {**dict.fromkeys(_LAZY, "ag_ui"), "a2a_routes": "a2a"})
+_LAZY["a2a_routes"] = "agentscope_rx.service.protocols.a2a"
 
 
 def __getattr__(name: str) -> object:

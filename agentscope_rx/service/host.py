@@ -137,14 +137,16 @@ class AgentHost:
         memory: Memory | None = None,
         through: Callable[[Flow[Event]], Flow[Event]] | None = None,
         stream_options: StreamOptions | None = None,
+        on_disconnect: OnDisconnectChoice | None = None,
         record: Callable[[Event], LoggedEvent] = LoggedEvent,
         **options: Unpack[PoolCallOptions],
     ) -> LiveRun:
         """A run of this agent, which begins when its first client follows it.
 
         With a `session_id` it is a run of the stored conversation of this user, else of the conversation in `memory`,
-        by default a new one. `through` may do more with the events of the run; `record` is that of `Runs.add`. Options
-        as for `Agent.call`. `ServiceStoppingError` once `drain` was called.
+        by default a new one. `through` may do more with the events of the run; `record` is that of `Runs.add`;
+        `on_disconnect` is that of the host unless given. Options as for `Agent.call`. `ServiceStoppingError` once
+        `drain` was called.
         """
         if self.draining:
             raise ServiceStoppingError
@@ -156,7 +158,7 @@ class AgentHost:
             events = agent.stream(input, stream_options, memory=own, **options)
         return self.runs.add(
             events if through is None else through(events),
-            on_disconnect=self._on_disconnect,
+            on_disconnect=self._on_disconnect if on_disconnect is None else on_disconnect,
             capacity=self._log_capacity,
             max_bytes=self._max_log_bytes,
             agent=agent,

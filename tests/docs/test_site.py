@@ -27,6 +27,7 @@ INNER = {
     "agentscope_rx.memory.sql",
     "agentscope_rx.models.wrappers",
     "agentscope_rx.pipeline.hub",
+    "agentscope_rx.service.protocols.a2a",
     "agentscope_rx.service.protocols.ag_ui",
     "agentscope_rx.session.redis",
     "agentscope_rx.session.sql",
