@@ -45,11 +45,11 @@ class HostedTask:
         self.owner = owner
         """The agent and the user, who alone can reach it."""
         self.run: LiveRun | None = None
-        self.position = 0
+        self.position: int = 0
         """How many events of the run it has seen."""
-        self.updates = Updates(id, context_id)
+        self.updates: Updates = Updates(id, context_id)
         self.canceling: bool = False
-        self._status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+        self._status: TaskStatus = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
         self._before: tuple[TaskStatus, Waiting] | None = None
         """What the task asked for before the run in progress."""
         self._history: list[Message] = []
@@ -76,7 +76,8 @@ class HostedTask:
     def work(self, run: LiveRun) -> None:
         """This run works on the task from now on."""
         self._before = (self._status, self.waiting) if self.waiting else None
-        self.run, self.position = run, 0
+        self.run = run
+        self.position = 0
         self.updates.waiting = {}
         self._take(self.updates.status(TaskState.TASK_STATE_WORKING, []))
         run.ended.listen(self._stopped)
