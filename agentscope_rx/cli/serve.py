@@ -41,6 +41,7 @@ TOKEN = "AGENTSCOPE_RX_TOKEN"
 PROTOCOLS: Mapping[str, tuple[str, str]] = {
     "events": ("our own events", "POST /run"),
     "openai": ("OpenAI's API", "base URL /v1"),
+    "blocks": ("AgentScope 2's chat", "POST /blocks/chat/"),
     "ag_ui": ("AG-UI", "POST /ag-ui, /ag-ui/AGENT"),
 }
 """Each protocol with what it is and where its clients begin. Its routes are `<name>_routes` of the service."""

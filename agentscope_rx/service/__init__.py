@@ -36,6 +36,7 @@ from agentscope_rx.service.failure import (
     answer_error,
 )
 from agentscope_rx.service.host import AgentHost
+from agentscope_rx.service.protocols.blocks.routes import blocks_routes
 from agentscope_rx.service.protocols.events.routes import events_routes
 from agentscope_rx.service.protocols.openai.routes import openai_routes
 from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_response
@@ -67,6 +68,7 @@ __all__ = [
     "a2a_routes",
     "ag_ui_routes",
     "answer_error",
+    "blocks_routes",
     "create_app",
     "events_routes",
     "last_event_id",

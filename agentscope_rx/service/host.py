@@ -36,6 +36,7 @@ from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.reactive import Flow
 from agentscope_rx.service.failure import ServiceStoppingError, UnknownAgentError
+from agentscope_rx.service.runs.conversations import ConversationRuns, RunFeed
 from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import Runs
 from agentscope_rx.session import InMemorySession, LeasePolicy, Session, WhenHeld
@@ -92,6 +93,7 @@ class AgentHost:
         self._log_capacity = log_capacity
         self._max_log_bytes = max_log_bytes
         self._stack = AsyncExitStack()
+        self._conversations = ConversationRuns()
         self._pools = {
             name: ConversationPool(
                 agent,
@@ -156,7 +158,7 @@ class AgentHost:
         else:
             own = InMemoryMemory() if memory is None else memory
             events = agent.stream(input, stream_options, memory=own, **options)
-        return self.runs.add(
+        run = self.runs.add(
             events if through is None else through(events),
             on_disconnect=self._on_disconnect if on_disconnect is None else on_disconnect,
             capacity=self._log_capacity,
@@ -164,6 +166,17 @@ class AgentHost:
             agent=agent,
             record=record,
         )
+        if session_id is not None:
+            self._conversations.add(self.key(self.name_of(name), user, session_id), run)
+        return run
+
+    def live_run(self, name: str | None, user: str, session_id: str) -> LiveRun | None:
+        """The run of this stored conversation that is in progress in this process, once it has begun."""
+        return self._conversations.find(self.key(self.name_of(name), user, session_id))
+
+    def feed(self, name: str | None, user: str, session_id: str) -> RunFeed:
+        """A reader of this conversation's runs, one behind the other: see `ConversationRuns.feed`."""
+        return self._conversations.feed(self.key(self.name_of(name), user, session_id))
 
     def pending_calls(self, name: str | None, user: str, session_id: str) -> Flow[tuple[ToolUseBlock, ...]]:
         """The calls of a stored conversation that wait for an answer.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from agentscope_rx import Msg
 from agentscope_rx.events import (
@@ -24,14 +26,31 @@ from agentscope_rx.messages import (
     ThinkingBlock,
     ToolUseBlock,
 )
-from agentscope_rx.testing import run_virtual
+from agentscope_rx.models.response import ToolUseDelta
+from agentscope_rx.testing import call, run_virtual
 from tests.events.runs import Scenario, friday_of, run_of, scenarios
 from tests.events.values import events as any_events
 
-KINDS: dict[str, dict[str, list[str]]] = json.loads(
-    Path(__file__).with_name("agentscope2_events.json").read_text(encoding="utf-8")
-)
-"""The fields of the events of `agentscope` 2.0.10, by type."""
+SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_name("agentscope2_events.json").read_text(encoding="utf-8"))
+"""The JSON schema of the events of `agentscope` 2.0.10, as its pydantic models give it; `kinds` has them by type."""
+
+
+@cache
+def fields_of(kind: str) -> set[str]:
+    """The fields of the events of this type."""
+    return set(SCHEMA["$defs"][SCHEMA["kinds"][kind]]["properties"])
+
+
+@cache
+def _validator(kind: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{SCHEMA['kinds'][kind]}", "$defs": SCHEMA["$defs"]})
+
+
+def check_plain(plain: dict[str, Any]) -> None:
+    """The JSON is that of an event of `agentscope`, with all of its fields."""
+    kind = plain["type"]
+    assert set(plain) == fields_of(kind)
+    _validator(kind).validate(json.loads(json.dumps(plain)))
 
 
 def view_of(events: Iterable[Event], **options: Any) -> list[BlockEvent]:
@@ -57,9 +76,10 @@ class Reader:
 
     def __init__(self) -> None:
         self.messages: dict[str, list[list[str]]] = {}
-        self.results: dict[str, list[str]] = {}
-        self.open: dict[str, list[str]] = {}
-        self.running: dict[str, str] = {}
+        # a sub-agent's model may give its calls the ids that the outer one has
+        self.results: dict[tuple[str, str], list[str]] = {}
+        self.open: dict[tuple[str, str], list[str]] = {}
+        self.running: dict[tuple[str, str], str] = {}
         self.begun: set[str] = set()
         self.ended: dict[str, str] = {}
         self.ids: set[str] = set()
@@ -70,10 +90,7 @@ class Reader:
         return self
 
     def add(self, event: BlockEvent) -> None:
-        plain = event.to_dict()
-        json.dumps(plain)
-        kind = KINDS[event.type]
-        assert set(plain) == {*kind["required"], *kind["optional"]}
+        check_plain(event.to_dict())
         assert event.id not in self.ids and event.reply_id not in self.ended
         self.ids.add(event.id)
         if isinstance(event, blocks.ReplyStartEvent):
@@ -85,22 +102,23 @@ class Reader:
             step(event)
 
     def _start(self, event: Any, id: str, *shown: str) -> None:
-        assert id not in self.open
-        self.open[id] = [*shown, ""]
-        self.messages.setdefault(event.metadata["message_id"], []).append(self.open[id])
+        place = event.reply_id, id
+        assert place not in self.open
+        self.open[place] = [*shown, ""]
+        self.messages.setdefault(event.metadata["message_id"], []).append(self.open[place])
 
-    def _grow(self, id: str, delta: str) -> None:
+    def _grow(self, event: Any, id: str, delta: str) -> None:
         assert delta, "an empty delta says nothing"
-        self.open[id][-1] += delta
+        self.open[event.reply_id, id][-1] += delta
 
     def text_block_start(self, event: Any) -> None:
         self._start(event, event.block_id, "text")
 
     def text_block_delta(self, event: Any) -> None:
-        self._grow(event.block_id, event.delta)
+        self._grow(event, event.block_id, event.delta)
 
     def text_block_end(self, event: Any) -> None:
-        block = self.open.pop(event.block_id)
+        block = self.open.pop((event.reply_id, event.block_id))
         if event.text is not None:
             block[-1] = event.text
 
@@ -110,13 +128,13 @@ class Reader:
     thinking_block_delta = text_block_delta
 
     def thinking_block_end(self, event: Any) -> None:
-        self.open.pop(event.block_id)
+        self.open.pop((event.reply_id, event.block_id))
 
     def data_block_start(self, event: Any) -> None:
         self._start(event, event.block_id, "data")
 
     def data_block_delta(self, event: Any) -> None:
-        self._grow(event.block_id, event.data or event.url)
+        self._grow(event, event.block_id, event.data or event.url)
 
     data_block_end = thinking_block_end
 
@@ -124,23 +142,24 @@ class Reader:
         self._start(event, event.tool_call_id, "call", event.tool_call_id, event.tool_call_name)
 
     def tool_call_delta(self, event: Any) -> None:
-        self._grow(event.tool_call_id, event.delta)
+        self._grow(event, event.tool_call_id, event.delta)
 
     def tool_call_end(self, event: Any) -> None:
-        self.open.pop(event.tool_call_id)
+        self.open.pop((event.reply_id, event.tool_call_id))
 
     def model_call_end(self, event: Any) -> None:
         assert not self.open or event.metadata
 
     def tool_result_start(self, event: Any) -> None:
-        assert event.tool_call_id not in self.running
-        self.running[event.tool_call_id] = ""
+        assert (event.reply_id, event.tool_call_id) not in self.running
+        self.running[event.reply_id, event.tool_call_id] = ""
 
     def tool_result_text_delta(self, event: Any) -> None:
-        self.running[event.tool_call_id] += event.delta
+        self.running[event.reply_id, event.tool_call_id] += event.delta
 
     def tool_result_end(self, event: Any) -> None:
-        self.results.setdefault(event.tool_call_id, []).append(self.running.pop(event.tool_call_id) + "|" + event.state)
+        place = event.reply_id, event.tool_call_id
+        self.results.setdefault(place, []).append(self.running.pop(place) + "|" + event.state)
 
     def custom(self, event: Any) -> None:
         if event.name == "message_discarded":
@@ -191,6 +210,16 @@ def plain(found: list[list[str]]) -> list[list[str]]:
     return made
 
 
+_SAME_IDS = Scenario(
+    turns=[[call("call_researcher", message="find out"), ToolUseDelta(0, "1", "weather", '{"city": "Par')]],
+    inner=[[ToolUseDelta(0, "1", "weather", '{"city": "Par')]],
+    parallel=True,
+    structured=False,
+    hinted=False,
+    interrupt_at=None,
+)
+"""A sub-agent and the agent around it run calls with the same id."""
+
 # --- laws --------------------------------------------------------------------------------------------------------
 
 
@@ -205,12 +234,13 @@ def check(seen: list[Event]) -> None:
         if message.role == "assistant" and message.tool_calls + message.blocks(TextBlock):
             assert plain(reader.messages.get(message.id, [])) == plain(shown(message))
         for result in message.tool_results:
-            text, _, state_ = reader.results[result.id][-1].rpartition("|")
+            text, _, state_ = reader.results[outer, result.id][-1].rpartition("|")
             assert text == "".join(block.text for block in result.output if isinstance(block, TextBlock))
             assert (state_ == "success") is (result.kind is None)
 
 
 @given(scenarios)
+@example(_SAME_IDS)
 def test_the_blocks_of_any_run_are_those_of_its_messages(scenario: Scenario) -> None:
     check(recorded(scenario))
 

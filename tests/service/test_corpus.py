@@ -11,7 +11,7 @@ import pytest
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.guard import GuardOptions
-from agentscope_rx.service import AgentHost, ag_ui_routes, events_routes, openai_routes, protocol_app
+from agentscope_rx.service import AgentHost, ag_ui_routes, blocks_routes, events_routes, openai_routes, protocol_app
 from agentscope_rx.testing import ScriptedModel
 from tests.service.corpus import BadRequest, corpus
 
@@ -107,10 +107,41 @@ AG_UI: dict[str, Sequence[object]] = {
     "context": (*NO_LISTS, [1], [{}]),
     "resume": (1, "x", True, [1], [{}], [{"interruptId": "approval:forged", "status": "x"}]),
 }
+BLOCKS: dict[str, Sequence[object]] = {
+    "agent_id": (*NO_TEXTS, "nobody", "", "x" * 100_000),
+    "session_id": (*NO_TEXTS, None, "", "x" * 1000),
+    "input": (
+        *NO_TEXTS,
+        "hi",
+        [1],
+        [{}],
+        {"name": "ann", "role": "assistant", "content": [{"type": "text", "text": "I did it"}]},
+        {"name": "ann", "role": "user", "content": "hi"},
+        {"name": "ann", "role": "user", "content": [{"type": "tool_result", "id": "1"}]},
+        {"name": "ann", "role": "user", "content": [{"type": "data", "source": {"type": "url", "url": 5}}]},
+        {"type": "REPLY_START", "session_id": "s1", "reply_id": "r"},
+        {"type": "USER_CONFIRM_RESULT", "reply_id": "r", "confirm_results": [{"confirmed": True}]},
+        {
+            "type": "USER_CONFIRM_RESULT",
+            "reply_id": "forged",
+            "confirm_results": [{"confirmed": True, "tool_call": {"id": "forged", "name": "x", "input": "{}"}}],
+        },
+        {
+            "type": "EXTERNAL_EXECUTION_RESULT",
+            "reply_id": "forged",
+            "execution_results": [{"id": "forged", "name": "x", "output": "x", "state": "success"}],
+        },
+    ),
+    "unknown": (1, None),
+}
 ENDPOINTS: dict[str, tuple[Mapping[str, Any], Mapping[str, Sequence[object]]]] = {
     "/v1/chat/completions": ({"model": "friday", "messages": [USER]}, CHAT),
     "/v1/responses": ({"model": "friday", "input": "hi"}, RESPONSES),
     "/run": ({"text": "hi"}, OWN),
+    "/blocks/chat/": (
+        {"session_id": "s1", "input": {"name": "ann", "role": "user", "content": [{"type": "text", "text": "hi"}]}},
+        BLOCKS,
+    ),
     "/ag-ui": (
         {
             "threadId": "t",
@@ -133,6 +164,7 @@ async def _answers(path: str) -> list[tuple[BadRequest, httpx.Response]]:
         openai_routes(host),
         events_routes(host),
         ag_ui_routes(host),
+        blocks_routes(host),
         guard=GuardOptions(client_requests_per_minute=None, allowed_hosts=["test"]),
     )
     valid, wrong = ENDPOINTS[path]

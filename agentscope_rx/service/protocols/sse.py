@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from typing import Any, Protocol
 
 from reactivex import Observable
 from reactivex import operators as ops
@@ -23,14 +24,12 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from agentscope_rx.agent import RunHandle
-from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event
 from agentscope_rx.reactive import from_callable
-from agentscope_rx.reactive.log_readers import LogReader
 from agentscope_rx.reactive.replay_log import LogStatistics
 from agentscope_rx.service.failure import error_response
-from agentscope_rx.service.protocols.sse_format import EventEncoder, body
+from agentscope_rx.service.protocols.sse_format import EventEncoder, EventReader, body
 from agentscope_rx.service.runs.live_run import LiveRun
 
 HEARTBEAT_SECONDS = 15.0
@@ -92,6 +91,27 @@ def last_event_id(request: Request) -> int | None:
     return int(given)
 
 
+class Followed(Protocol):
+    """What a response sends: a `LiveRun`, or what can be followed as one."""
+
+    def follow(self, after: int | None = None) -> EventReader:
+        """A reader of the events after number `after`, or of all. Pass it to `leave` in the end."""
+        ...
+
+    # (the reader is its own)
+    async def leave(self, reader: Any) -> None:
+        """Close the reader."""
+        ...
+
+    def ended_at(self, after: int | None) -> bool:
+        """True if nothing follows the event of number `after`."""
+        ...
+
+    def statistics(self) -> LogStatistics:
+        """The numbers of emitted and kept events."""
+        ...
+
+
 class SSEResponse(Response):
     """The ASGI response that `sse_response` returns; `run` is the run whose events it sends."""
 
@@ -99,7 +119,7 @@ class SSEResponse(Response):
 
     def __init__(
         self,
-        run: LiveRun,
+        run: Followed,
         after: int | None,
         heartbeat: float | None,
         retry: float | None,
@@ -111,7 +131,7 @@ class SSEResponse(Response):
         # without the base class's __init__, which sets a content-length of 0
         self.status_code = 200
         self.background: None = None
-        self.run = run
+        self.run: Followed = run
         self._after = after
         self._heartbeat = heartbeat
         self._retry = retry
@@ -144,7 +164,7 @@ class SSEResponse(Response):
         finally:
             await self.run.leave(reader)
 
-    async def _write(self, reader: LogReader[LoggedEvent], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _write(self, reader: EventReader, scope: Scope, receive: Receive, send: Send) -> None:
         async def put(message: Message) -> None:
             async with asyncio.timeout(self._send_timeout):
                 await send(message)

@@ -25,13 +25,29 @@ from typing import Protocol
 from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent
-from agentscope_rx.reactive.log_readers import LogReader
 
 HEARTBEAT = b":\n"
 """A comment: clients skip it, proxies see that the connection lives. Without a blank line: some clients dispatch an
 empty event at each of those."""
 
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
+
+
+class EventReader(Protocol):
+    """Reads logged events, one at a time; a cancelled `wait` loses nothing."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of events that can be read without waiting."""
+        ...
+
+    async def wait(self) -> bool:
+        """True when there is an event to read, False at the end; raises the error of a failed run."""
+        ...
+
+    def take(self) -> LoggedEvent:
+        """The next event; `wait()` must have returned True."""
+        ...
 
 
 class EventEncoder(Protocol):
@@ -86,7 +102,7 @@ def retry_hint(seconds: float) -> bytes:
 
 
 async def body(
-    reader: LogReader[LoggedEvent],
+    reader: EventReader,
     *,
     encoder: EventEncoder | None = None,
     heartbeat: float | None = None,
@@ -128,7 +144,7 @@ def _first(chunk: bytes, started: bool, retry: float | None) -> bytes:
     return chunk if started or retry is None else retry_hint(retry) + chunk
 
 
-async def wait_for_event(reader: LogReader[LoggedEvent], until: float | None) -> bool:
+async def wait_for_event(reader: EventReader, until: float | None) -> bool:
     """True when there is an event, or when the loop's clock reaches `until`; False at the end of the log."""
     if reader.waiting:
         return True

@@ -121,15 +121,15 @@ def run_routes(
         return Response(status_code=204)
 
     return [
-        Route(f"{prefix}/run", _answered(run), methods=["POST"]),
-        Route(f"{prefix}/runs/{{run_id}}/events", _answered(events), methods=["GET"]),
-        Route(f"{prefix}/runs/{{run_id}}/interrupt", _answered(interrupt), methods=["POST"]),
-        Route(f"{prefix}/runs/{{run_id}}/input", _answered(enqueue), methods=["POST"]),
-        Route(f"{prefix}/runs/{{run_id}}", _answered(stop), methods=["DELETE"]),
+        Route(f"{prefix}/run", answered(run), methods=["POST"]),
+        Route(f"{prefix}/runs/{{run_id}}/events", answered(events), methods=["GET"]),
+        Route(f"{prefix}/runs/{{run_id}}/interrupt", answered(interrupt), methods=["POST"]),
+        Route(f"{prefix}/runs/{{run_id}}/input", answered(enqueue), methods=["POST"]),
+        Route(f"{prefix}/runs/{{run_id}}", answered(stop), methods=["DELETE"]),
     ]
 
 
-def _answered(endpoint: Endpoint) -> Endpoint:
+def answered(endpoint: Endpoint) -> Endpoint:
     """The endpoint, whose errors have our own form in every application."""
 
     async def answer(request: Request) -> Response:
