@@ -19,6 +19,7 @@ from agentscope_rx.agent import Agent
 from agentscope_rx.cli.agent_flags import MadeAgent, check_own, made_agent
 from agentscope_rx.cli.exit_codes import note
 from agentscope_rx.cli.permissions import permissions_of, put_under
+from agentscope_rx.cli.run_store import run_store
 from agentscope_rx.cli.tools import load
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
 from agentscope_rx.guard import GuardOptions
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
-    from agentscope_rx.service import AgentHost
+    from agentscope_rx.service import AgentHost, RunRelay
 
 HOST, PORT = "127.0.0.1", 8000
 DRAIN_SECONDS = 30.0
@@ -156,6 +157,7 @@ def app_of(flags: argparse.Namespace, model: ChatModel | None = None) -> tuple[S
         runs=Runs(max_live=flags.max_runs),
         on_disconnect=flags.on_disconnect,
         shutdown=GracefulShutdown(timeout=flags.drain),
+        relay=_relay(flags),
     )
     if flags.metrics:
         _measure_agents()
@@ -176,6 +178,18 @@ def app_of(flags: argparse.Namespace, model: ChatModel | None = None) -> tuple[S
         drain_at_signals=True,
     )
     return app, made
+
+
+def _relay(flags: argparse.Namespace) -> RunRelay | None:
+    """Runs that go on without clients are followed from every process, if the store can carry their events."""
+    from agentscope_rx.service import RunRelay
+
+    if flags.sessions is None or flags.on_disconnect != "continue":
+        return None
+    store = run_store(flags.sessions)
+    if store is None:
+        note(f"{flags.sessions} cannot carry events: a run is followed in its own process only. Use SQLite or Redis.")
+    return None if store is None else RunRelay(store)
 
 
 def served(flags: argparse.Namespace) -> list[str]:

@@ -28,6 +28,8 @@ from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.service.app import create_app
 from agentscope_rx.service.application import protocol_app
 from agentscope_rx.service.failure import (
+    RunElsewhereError,
+    RunLostError,
     ServiceError,
     ServiceStoppingError,
     TooManyRunsError,
@@ -43,6 +45,8 @@ from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_
 from agentscope_rx.service.protocols.sse_format import EventEncoder
 from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
 from agentscope_rx.service.runs.registry import Runs
+from agentscope_rx.service.runs.relay import RunRelay
+from agentscope_rx.service.runs.relayed_run import RelayedRun
 
 if TYPE_CHECKING:
     from agentscope_rx.service.protocols.a2a import a2a_routes
@@ -56,7 +60,11 @@ __all__ = [
     "GuardOptions",
     "LiveRun",
     "OnDisconnect",
+    "RelayedRun",
     "RequestGuard",
+    "RunElsewhereError",
+    "RunLostError",
+    "RunRelay",
     "RunStoppedError",
     "Runs",
     "SSEResponse",

@@ -27,6 +27,7 @@ from agentscope_rx.service.failure import answer_error
 from agentscope_rx.service.protocols.events.bodies import RunBody
 from agentscope_rx.service.protocols.events.routes import Sending, run_routes
 from agentscope_rx.service.protocols.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, check_sending
+from agentscope_rx.service.runs.finder import RunFinder
 from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
 
@@ -98,7 +99,7 @@ def create_app(
             yield
 
     app = Starlette(
-        routes=run_routes(runs, begin, Sending(heartbeat, retry, send_timeout), files),
+        routes=run_routes(RunFinder(runs), begin, Sending(heartbeat, retry, send_timeout), files),
         lifespan=lifespan,
         middleware=guarded(guard),
         exception_handlers={AgentScopeError: answer_error, HTTPException: answer_error, Exception: answer_error},

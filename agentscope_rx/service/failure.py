@@ -10,8 +10,10 @@
 | `ConversationLeasedError`                 | 409    | another process is running in the conversation |
 | `QueuedCallInterruptedError`              | 409    | interrupted while it waited for its turn       |
 | `RunEndedError`                           | 409    | input for a run that has ended                 |
+| `RunElsewhereError`                       | 409    | input for a run of another process             |
 | `InboxFullError`                          | 429    | too many inputs wait for the run               |
 | `EventsGoneError`                         | 410    | the log has dropped events the client missed   |
+| `RunLostError`                            | 410    | the process that had the run is gone           |
 | `TooManyRunsError`                        | 503    | the limit of live runs is reached              |
 | `ServiceStoppingError`, `RunStoppedError`, `AgentShuttingDownError` | 503 | the application is shutting down |
 | `RequestError`                            | its own | refused by a guard, see `errors.request`      |
@@ -50,10 +52,32 @@ class ServiceError(AgentScopeError):
 
 
 class UnknownRunError(ServiceError):
-    """There is no run with the id `run_id`: it never existed, or it ended too long ago."""
+    """There is no run with the id `run_id`: it never existed, or it ended too long ago; or another process has it."""
+
+    def __init__(self, run_id: str, *, elsewhere: bool = False) -> None:
+        text = f"There is no run {run_id!r}. Its id is wrong, or it has ended and is no longer kept."
+        if elsewhere:
+            text += " If another process has it, only that one can answer: the host has no relay."
+        super().__init__(text)
+        self.run_id = run_id
+
+
+class RunElsewhereError(ServiceError):
+    """Another process has the run `run_id`, and what was asked for can be done only there."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"There is no run {run_id!r}. Its id is wrong, or it has ended and is no longer kept.")
+        super().__init__(f"Run {run_id} is in another process, which alone can give it input. Wait for its end.")
+        self.run_id = run_id
+
+
+class RunLostError(ServiceError):
+    """The process that had the run `run_id` gives no sign of life. A further run of its conversation goes on."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"The process that had run {run_id} gives no sign of life. If it was a run of a stored conversation, a "
+            "further one goes on where it was cut off."
+        )
         self.run_id = run_id
 
 
@@ -104,8 +128,10 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ConversationLeasedError, 409),
     (QueuedCallInterruptedError, 409),
     (RunEndedError, 409),
+    (RunElsewhereError, 409),
     (InboxFullError, 429),
     (EventsGoneError, 410),
+    (RunLostError, 410),
     (TooManyRunsError, 503),
     (ServiceStoppingError, 503),
     (RunStoppedError, 503),

@@ -37,8 +37,11 @@ from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.reactive import Flow
 from agentscope_rx.service.failure import ServiceStoppingError, UnknownAgentError
 from agentscope_rx.service.runs.conversations import ConversationRuns, RunFeed
+from agentscope_rx.service.runs.finder import RunFinder
 from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import Runs
+from agentscope_rx.service.runs.relay import RunRelay
+from agentscope_rx.service.runs.relayed_run import RelayedRun
 from agentscope_rx.session import InMemorySession, LeasePolicy, Session, WhenHeld
 
 ANYONE = "anyone"
@@ -54,6 +57,7 @@ class AgentHost:
     - `user_of`: the user of a request, from its authentication. Without it all clients are one user.
     - `runs`: the runs of the application. `on_disconnect`, `log_capacity` and `max_log_bytes` are those of each run.
     - `shutdown`: how long runs may go on once `drain` was called, 30 seconds by default.
+    - `relay`: lets clients follow, interrupt and stop runs of the other processes that have the same relay.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class AgentHost:
         log_capacity: int | None = None,
         max_log_bytes: int = MAX_LOG_BYTES,
         shutdown: GracefulShutdown | None = None,
+        relay: RunRelay | None = None,
     ) -> None:
         named = {agents.name: agents} if isinstance(agents, Agent) else dict(agents)
         if not named:
@@ -88,6 +93,8 @@ class AgentHost:
         self.shutdown: GracefulShutdown = shutdown or GracefulShutdown()
         for agent in named.values():
             self.shutdown.add(agent)
+        self.relay: RunRelay | None = relay
+        self.finder: RunFinder = RunFinder(self.runs, relay, shared=self.shared)
         self._user_of = user_of
         self._on_disconnect: OnDisconnectChoice = on_disconnect
         self._log_capacity = log_capacity
@@ -166,9 +173,17 @@ class AgentHost:
             agent=agent,
             record=record,
         )
-        if session_id is not None:
-            self._conversations.add(self.key(self.name_of(name), user, session_id), run)
+        conversation = None if session_id is None else self.key(self.name_of(name), user, session_id)
+        if conversation is not None:
+            self._conversations.add(conversation, run)
+        if self.relay is not None:
+            self.relay.publish(run, conversation)
         return run
+
+    async def find_live(self, name: str | None, user: str, session_id: str) -> LiveRun | RelayedRun | None:
+        """The run of this stored conversation that is in progress here, or in another process of the `relay`."""
+        here = self.live_run(name, user, session_id)
+        return here or await self.finder.find_conversation(self.key(self.name_of(name), user, session_id))
 
     def live_run(self, name: str | None, user: str, session_id: str) -> LiveRun | None:
         """The run of this stored conversation that is in progress in this process, once it has begun."""
@@ -204,7 +219,10 @@ class AgentHost:
         stack = AsyncExitStack()
         for pool in self._pools.values():
             await stack.enter_async_context(pool)
-        # left first: the pools wait for the runs
+        if self.relay is not None:
+            await self.relay.sweep()
+            stack.push_async_callback(self.relay.aclose)
+        # left first: the pools and the relay wait for the runs
         await stack.enter_async_context(self.runs)
         self._stack = stack
         return self

@@ -20,6 +20,7 @@ import pytest
 from openai import OpenAI
 
 from agentscope_rx.cli.main import main
+from tests.support.servers import Server
 
 PATIENCE = 60.0
 AGENTS = '''
@@ -181,6 +182,44 @@ def test_another_process_goes_on_after_the_first_is_killed(tmp_path: Path) -> No
             made = second.post("/run", json={**body, "text": None, "messages": []})
             assert made.status_code == 200, made.text
             assert "It is there." in made.text
+
+
+def follow_elsewhere(folder: Path, sessions: str) -> None:
+    """A run is begun in one process, followed, controlled and taken up again in another."""
+    file = folder / "file"
+    options = ("my_agents.py:waiting", "--sessions", sessions, "--events", "--on-disconnect", "continue")
+    body = {"text": "hi", "agent": "waiter", "session_id": "s"}
+    env = {"WAIT_FOR": str(file)}
+    with serving(folder, *options, **env) as first, serving(folder, *options, **env) as other:  # noqa: SIM117
+        with first.client() as client, other.client() as second:
+            with client.stream("POST", "/run", json=body) as response:
+                lines = response.iter_lines()
+                place = run = ""
+                while "acting" not in (line := next(lines)):
+                    place = line.removeprefix("id: ") if line.startswith("id: ") else place
+                    run = json.loads(line[6:])["run_id"] if line.startswith("data: ") else run
+            file.touch()
+            rest = second.get(f"/runs/{run}/events", headers={"last-event-id": place})
+            assert rest.status_code == 200 and "It is there." in rest.text and '"type":"post_call"' in rest.text
+            assert f"id: {place}\n" not in rest.text and f"id: {int(place) + 1}\n" in rest.text
+            file.unlink()
+            # the next one is stopped from elsewhere
+            with client.stream("POST", "/run", json=body) as response:
+                lines = response.iter_lines()
+                while "acting" not in (line := next(lines)):
+                    run = json.loads(line[6:])["run_id"] if line.startswith("data: ") else run
+            assert second.delete(f"/runs/{run}").status_code == 204
+            ended = second.get(f"/runs/{run}/events")
+            assert '"error_type":"RunStoppedError"' in ended.text
+
+
+def test_a_run_is_followed_in_another_process(tmp_path: Path) -> None:
+    follow_elsewhere(tmp_path, "conversations.db")
+    assert (tmp_path / "conversations.runs.db").exists()
+
+
+def test_a_run_is_followed_in_another_process_by_redis(tmp_path: Path, redis: Server) -> None:
+    follow_elsewhere(tmp_path, f"unix://{redis.socket}?db=7")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="workers share a socket")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol
 
 from reactivex import Observable
 from reactivex import operators as ops
@@ -29,8 +28,10 @@ from agentscope_rx.events import Event
 from agentscope_rx.reactive import from_callable
 from agentscope_rx.reactive.replay_log import LogStatistics
 from agentscope_rx.service.failure import error_response
-from agentscope_rx.service.protocols.sse_format import EventEncoder, EventReader, body
+from agentscope_rx.service.protocols.sse_format import EventEncoder, body
+from agentscope_rx.service.runs.followed import EventReader, Followed
 from agentscope_rx.service.runs.live_run import LiveRun
+from agentscope_rx.service.runs.relayed_run import RelayedRun
 
 HEARTBEAT_SECONDS = 15.0
 SEND_TIMEOUT_SECONDS = 300.0
@@ -40,7 +41,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def sse_response(
-    run: Observable[Event] | RunHandle | LiveRun,
+    run: Observable[Event] | RunHandle | LiveRun | RelayedRun,
     *,
     after: int | None = None,
     heartbeat: float | None = HEARTBEAT_SECONDS,
@@ -54,7 +55,7 @@ def sse_response(
 
     | argument | meaning |
     |---|---|
-    | `run` | an agent's stream, which stops when the client leaves; the handle of `agent.start()`; or a `LiveRun` |
+    | `run` | an agent's stream, which stops when the client leaves; a `RunHandle`; a run of `Runs` or of a relay |
     | `after` | the number of the last event that the client has: `last_event_id(request)` |
     | `heartbeat` | seconds of silence after which a comment is sent; None: never |
     | `retry` | seconds after which the client is to reconnect; None: its default |
@@ -65,7 +66,7 @@ def sse_response(
     A client that has all events of an ended run gets 204, so that a browser does not reconnect.
     """
     check_sending(heartbeat, retry, send_timeout)
-    live = run if isinstance(run, LiveRun) else LiveRun(run)
+    live = run if isinstance(run, (LiveRun, RelayedRun)) else LiveRun(run)
     return SSEResponse(live, after, heartbeat, retry, send_timeout, headers, encoder, refused)
 
 
@@ -89,27 +90,6 @@ def last_event_id(request: Request) -> int | None:
     if not (given.isascii() and given.isdigit() and len(given) < 20):
         raise InvalidInputError(f"Last-Event-ID must be the number of an event, not {given!r:.80}.")
     return int(given)
-
-
-class Followed(Protocol):
-    """What a response sends: a `LiveRun`, or what can be followed as one."""
-
-    def follow(self, after: int | None = None) -> EventReader:
-        """A reader of the events after number `after`, or of all. Pass it to `leave` in the end."""
-        ...
-
-    # (the reader is its own)
-    async def leave(self, reader: Any) -> None:
-        """Close the reader."""
-        ...
-
-    def ended_at(self, after: int | None) -> bool:
-        """True if nothing follows the event of number `after`."""
-        ...
-
-    def statistics(self) -> LogStatistics:
-        """The numbers of emitted and kept events."""
-        ...
 
 
 class SSEResponse(Response):

@@ -25,29 +25,13 @@ from typing import Protocol
 from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent
+from agentscope_rx.service.runs.followed import EventReader
 
 HEARTBEAT = b":\n"
 """A comment: clients skip it, proxies see that the connection lives. Without a blank line: some clients dispatch an
 empty event at each of those."""
 
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
-
-
-class EventReader(Protocol):
-    """Reads logged events, one at a time; a cancelled `wait` loses nothing."""
-
-    @property
-    def waiting(self) -> int:
-        """The number of events that can be read without waiting."""
-        ...
-
-    async def wait(self) -> bool:
-        """True when there is an event to read, False at the end; raises the error of a failed run."""
-        ...
-
-    def take(self) -> LoggedEvent:
-        """The next event; `wait()` must have returned True."""
-        ...
 
 
 class EventEncoder(Protocol):

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 
 from agentscope_rx.agent.handle.event_log import LoggedEvent
-from agentscope_rx.reactive.log_readers import LogReader
 from agentscope_rx.reactive.replay_log import LogStatistics
+from agentscope_rx.service.runs.followed import EventReader, Followed
 from agentscope_rx.service.runs.live_run import LiveRun
 
 
@@ -75,12 +75,12 @@ class RunFeed:
 
     def __init__(self, forget: Callable[[], None]) -> None:
         self._forget = forget
-        self._runs: deque[tuple[LiveRun, LogReader[LoggedEvent]]] = deque()
+        self._runs: deque[tuple[Followed, EventReader]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._closed = False
 
-    def add(self, run: LiveRun) -> None:
+    def add(self, run: Followed) -> None:
         """Read this run, too."""
         self._runs.append((run, run.follow()))
         self._wake()

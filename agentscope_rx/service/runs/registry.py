@@ -116,6 +116,10 @@ class Runs:
             raise UnknownRunError(run_id)
         return run
 
+    def has(self, run_id: str) -> bool:
+        """True if `find` would find it."""
+        return run_id in self._by_id
+
     async def stop(self, run_id: str) -> None:
         """Stop and forget this run, and wait for its clean-up; `UnknownRunError` if there is none."""
         run = self.find(run_id)

@@ -59,6 +59,11 @@ class RedisSession(Session):
         # (no reference to this object: it is closed when this is garbage)
         self._server = ServerClient(lambda: Server(place, timeout), Server.close, f"sessions in {place.server}")
 
+    @property
+    def prefix(self) -> str:
+        """What its keys begin with."""
+        return self._place.prefix
+
     def __repr__(self) -> str:
         return f"<RedisSession in {self._place.server}, keys {self._place.prefix}*>"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ import pytest
 from agentscope_rx import ReActAgent, tool
 from agentscope_rx.agent import Agent
 from agentscope_rx.messages import TextBlock
-from agentscope_rx.service import AgentHost, blocks_routes, protocol_app
+from agentscope_rx.service import AgentHost, RunRelay, blocks_routes, protocol_app
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools import ExternalTool
 from tests.events.test_blocks import check_plain
@@ -280,3 +281,28 @@ def test_bad_bodies_are_refused(body: Any, words: str):
     with serving(ReActAgent("friday", ScriptedModel())) as server, server.client() as client:
         response = client.post("/blocks/chat/", json=body)
         assert response.status_code in (404, 422) and words in response.json()["error"]["message"], response.text
+
+
+def test_a_stream_has_the_runs_of_other_processes(tmp_path: Path):
+    """Each process has a relay of its own to one file."""
+    models = [ScriptedModel(["here"], ["here again"]), ScriptedModel(["elsewhere"])]
+    hosts = [
+        AgentHost(
+            ReActAgent("friday", model),
+            sessions=tmp_path / "chats.db",
+            lease="error",
+            relay=RunRelay(tmp_path / "chats.runs.db"),
+        )
+        for model in models
+    ]
+    here, there = (protocol_app(host, blocks_routes(host), access_log=False) for host in hosts)
+    with served(here) as first, served(there) as second, first.client() as client, second.client() as far:  # noqa: SIM117
+        with client.stream("GET", "/blocks/sessions/s1/stream") as response:
+            lines = frames(response.iter_lines())
+            with first.client() as near:
+                assert chat(near, said("one")).status_code == 200
+                assert text_of(until(lines, "REPLY_END")) == "here"
+                assert chat(far, said("two", "m2")).status_code == 200
+                assert text_of(until(lines, "REPLY_END")) == "elsewhere"
+                assert chat(near, said("three", "m3")).status_code == 200
+                assert text_of(until(lines, "REPLY_END")) == "here again"

@@ -111,13 +111,12 @@ class _Chats:
 
     async def stream(self, request: Request) -> Response:
         name, user, session_id = self._place(request)
-        feed = self._host.feed(name, user, session_id)
-        return SessionStream(self._host, feed, self._encoder(session_id))
+        return SessionStream(self._host, (name, user, session_id), self._encoder(session_id))
 
     async def interrupt(self, request: Request) -> Response:
         name, user, session_id = self._place(request)
-        live = self._host.live_run(name, user, session_id)
-        interrupted = live is not None and live.interrupt()
+        live = await self._host.find_live(name, user, session_id)
+        interrupted = live is not None and await self._host.finder.interrupt(live.id or "")
         return JSONResponse({"session_id": session_id, "interrupted": interrupted}, 202)
 
     def _place(self, request: Request) -> tuple[str, str, str]:

@@ -38,8 +38,9 @@ from agentscope_rx.service.protocols.sse import (
     last_event_id,
     sse_response,
 )
+from agentscope_rx.service.runs.finder import RunFinder
 from agentscope_rx.service.runs.live_run import LiveRun
-from agentscope_rx.service.runs.registry import Runs
+from agentscope_rx.service.runs.relayed_run import RelayedRun
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -51,7 +52,7 @@ class Sending(NamedTuple):
     retry: float | None
     send_timeout: float | None
 
-    def respond(self, run: LiveRun, after: int | None = None) -> SSEResponse:
+    def respond(self, run: LiveRun | RelayedRun, after: int | None = None) -> SSEResponse:
         """A response with the events of this run."""
         return sse_response(
             run, after=after, heartbeat=self.heartbeat, retry=self.retry, send_timeout=self.send_timeout
@@ -87,11 +88,11 @@ def events_routes(
             record=LoggedEvent.of,
         )
 
-    return run_routes(host.runs, begin, Sending(heartbeat, retry, send_timeout), files, prefix)
+    return run_routes(host.finder, begin, Sending(heartbeat, retry, send_timeout), files, prefix)
 
 
 def run_routes(
-    runs: Runs,
+    runs: RunFinder,
     begin: Callable[[Request], Awaitable[LiveRun]],
     sending: Sending,
     files: dict[str, object],
@@ -103,17 +104,17 @@ def run_routes(
         return sending.respond(await begin(request))
 
     async def events(request: Request) -> Response:
-        return sending.respond(runs.find(request.path_params["run_id"]), last_event_id(request))
+        return sending.respond(await runs.find(request.path_params["run_id"]), last_event_id(request))
 
     async def interrupt(request: Request) -> Response:
-        live = runs.find(request.path_params["run_id"])
+        await runs.find(request.path_params["run_id"])
         body = await read_body(request, InterruptBody)
-        return JSONResponse({"interrupted": live.interrupt(body.text)})
+        return JSONResponse({"interrupted": await runs.interrupt(request.path_params["run_id"], body.text)})
 
     async def enqueue(request: Request) -> Response:
-        live = runs.find(request.path_params["run_id"])
+        await runs.find(request.path_params["run_id"])
         body = await read_body(request, InputBody, files)
-        live.enqueue(body.input, body.when)
+        await runs.enqueue(request.path_params["run_id"], body.input, body.when)
         return JSONResponse({"enqueued": True}, 202)
 
     async def stop(request: Request) -> Response:
